@@ -1,0 +1,50 @@
+# The commands every clone has. `make demo` needs nothing but Debian, Python 3.11 and root; each target sets up what it uses.
+SHELL := /bin/bash
+PY := .venv/bin/python
+
+.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.venv/ready: pyproject.toml
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; python3 here is $$(python3 -V)"; exit 1; }
+	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -y -q python3-venv; }
+	python3 -m venv .venv
+	$(PY) -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: .venv/ready ## a CFRSolve from applied to Complete on a real cluster made here
+	$(PY) -m e2e.demo
+
+test: .venv/ready ## unit tests and one real flow per kind
+	$(PY) -m pytest -m 'not e2e and not long'
+
+e2e: .venv/ready ## all scenarios; K=expr picks some
+	$(PY) -m pytest -m 'cluster or e2e' $(if $(K),-k '$(K)')
+
+test-long: .venv/ready ## races, crash matrices, scale
+	$(PY) -m pytest -m long $(if $(K),-k '$(K)')
+
+lint: .venv/ready ## ruff, mypy strict, import rules
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy crds operator drivers workloads e2e
+	.venv/bin/lint-imports
+
+cluster-up: .venv/ready ## the local Kubernetes; writes .cluster/kubeconfig
+	$(PY) -m e2e.cluster up
+
+cluster-down: .venv/ready ## end it and leave nothing behind
+	$(PY) -m e2e.cluster down
+
+images: .venv/ready ## build the images and load them into the cluster's nodes
+	$(PY) -m e2e.cluster images
+
+deploy: .venv/ready ## the chart into the current KUBECONFIG
+	$(PY) -m e2e.deploy
+
+bench: .venv/ready ## measured tables for docs/performance
+	$(PY) -m ballast_cfr bench
+
+crds: .venv/ready ## write crds/*.yaml from the models
+	$(PY) -m ballast_operator crds --write

@@ -1,0 +1,1 @@
+"""Counterfactual regret minimisation for two-player zero-sum games."""
