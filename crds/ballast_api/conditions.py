@@ -57,6 +57,7 @@ class Reason(StrEnum):
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     SOLVER_FAILED = "SolverFailed"
+    JOB_COMPLETE = "JobComplete"
 
 
 class Condition(Model):

@@ -1,0 +1,130 @@
+"""Bring an owner's children to what they should be: apply what differs, remove what is no longer wanted.
+
+Server-side apply is idempotent, but not free, and quiet is a promise: an object that already is as we last left it is
+skipped. What we remember is the digest of what we asked for and the fingerprint of what the server made of it; if
+either differs, we apply again. After a restart everything is applied once, and the server finds nothing to change.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ballast_operator.cluster.cache import Cache
+from ballast_operator.cluster.client import Client
+from ballast_operator.cluster.errors import ChildConflict
+from ballast_operator.objects import (
+    Identity,
+    Key,
+    Object,
+    controller_uid,
+    describe,
+    digest,
+    fingerprint,
+    identity,
+)
+from ballast_operator.resources import Resource, resource_of
+
+log = logging.getLogger(__name__)
+
+
+class Result(StrEnum):
+    """What an apply came to."""
+
+    CREATED = "created"
+    CORRECTED = "corrected"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that was done to one child."""
+
+    result: Result
+    child: str
+
+
+@dataclass
+class _Left:
+    """How we left a child: what we asked for, and what it looked like afterwards."""
+
+    wanted: str
+    found: str
+
+
+@dataclass
+class Applier:
+    """Applies and prunes the children of one owner at a time; shared by all workers."""
+
+    client: Client
+    cache: Cache
+    _left: dict[Identity, _Left] = field(default_factory=dict)
+    _made: dict[Key, set[Identity]] = field(default_factory=dict)
+
+    async def converge(self, owner: Object, key: Key, want: Sequence[Object]) -> list[Change]:
+        """Apply `want` in order. Raises ChildConflict for a name that somebody else's object has."""
+        return [await self._bring(owner, key, obj) for obj in want]
+
+    async def prune(
+        self, key: Key, owner: Object, want: Iterable[Object], removable: Sequence[Resource]
+    ) -> list[Change]:
+        """Delete the owner's children that are not wanted; their own children go first (no second writer ever)."""
+        wanted = {identity(obj) for obj in want}
+        changes = []
+        for child in self.cache.children(key):
+            if identity(child) in wanted or child["metadata"].get("deletionTimestamp"):
+                continue
+            if controller_uid(child) != owner["metadata"]["uid"]:
+                continue
+            resource = next((r for r in removable if (r.api_version, r.kind) == _kind(child)), None)
+            if resource and await self.client.delete(resource, child, propagation="Foreground"):
+                changes.append(Change(Result.REMOVED, describe(child)))
+        return changes
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered for an owner that is gone."""
+        for name in self._made.pop(key, set()):
+            self._left.pop(name, None)
+
+    async def _bring(self, owner: Object, key: Key, obj: Object) -> Change:
+        name, wanted = identity(obj), digest(obj)
+        live = self.cache.get(resource_of(obj), name.namespace, name.name)
+        left = self._left.get(name)
+        if live and left and left.wanted == wanted and left.found == fingerprint(live):
+            return Change(Result.SKIPPED, describe(obj))
+        if live is None:  # never take over what the watch does not show us: it may be somebody's, or our own, unseen
+            live = await self.client.get(resource_of(obj), name.namespace, name.name)
+        _refuse_others(owner, obj, live)
+        stored = await self.client.apply(obj)
+        found = fingerprint(stored)
+        self._left[name] = _Left(wanted, found)
+        self._made.setdefault(key, set()).add(name)
+        self.cache.put(stored)
+        return Change(_result(live, left, wanted, found), describe(obj))
+
+
+def _refuse_others(owner: Object, obj: Object, live: Object | None) -> None:
+    if live is None:
+        return
+    if live["metadata"].get("deletionTimestamp"):
+        raise ChildConflict(f"{describe(obj)} is still being deleted; waiting until it is gone")
+    if controller_uid(live) == owner["metadata"]["uid"]:
+        return
+    raise ChildConflict(
+        f"{describe(obj)} exists and does not belong to this object; delete or rename it, or use another name here"
+    )
+
+
+def _result(live: Object | None, left: _Left | None, wanted: str, found: str) -> Result:
+    if live is None:
+        return Result.CREATED
+    if fingerprint(live) == found:
+        return Result.UNCHANGED
+    return Result.CORRECTED if left and left.wanted == wanted else Result.CHANGED
+
+
+def _kind(obj: Object) -> tuple[str, str]:
+    return obj["apiVersion"], obj["kind"]

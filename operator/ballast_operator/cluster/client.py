@@ -1,0 +1,137 @@
+"""HTTP to the API server: get, list, apply, delete, on plain dictionaries.
+
+Stands on the Kubernetes client's configuration, credentials and connection pool, without its typed models: they would
+drop fields that this version of the client does not know. Every write names its field manager.
+"""
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from ballast_operator.cluster.errors import ApiError
+from ballast_operator.cluster.faults import CrashAfter
+from ballast_operator.objects import Object
+from ballast_operator.resources import EVENT, Resource, resource_of
+
+MANAGER = "ballast"
+STATUS_MANAGER = "ballast-status"
+REQUEST_SECONDS = 15
+PAGE = 500
+
+
+class Client:
+    """The API server, as one set of credentials sees it."""
+
+    def __init__(self, api: ApiClient, faults: CrashAfter | None = None) -> None:
+        self._api = api
+        self._faults = faults or CrashAfter()
+
+    @classmethod
+    async def connect(cls, *, user_agent: str = "ballast-operator") -> "Client":
+        """With the pod's service account, else with KUBECONFIG. Raises ConfigException when there is neither."""
+        configuration = Configuration()
+        configuration.connection_pool_maxsize = 50
+        try:
+            load_incluster_config(client_configuration=configuration)
+        except ConfigException:
+            await load_kube_config(client_configuration=configuration)
+        api = ApiClient(configuration)
+        api.user_agent = user_agent
+        return cls(api)
+
+    @property
+    def api(self) -> ApiClient:
+        """The underlying client, for the library's own leader election."""
+        return self._api
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        """The object as the server has it now, or None."""
+        try:
+            found: Object = await self._request("GET", resource.path(namespace, name))
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+        return found
+
+    async def list(self, resource: Resource, namespace: str | None = None, labels: str = "") -> list[Object]:
+        """All objects of a namespace, or of all of them, in pages; a consistent read, never from a stale replica."""
+        items: list[Object] = []
+        query: dict[str, Any] = {"limit": PAGE} | ({"labelSelector": labels} if labels else {})
+        while True:
+            answer = await self._request("GET", resource.path(namespace), query)
+            for item in answer["items"]:  # items of a list do not say what they are
+                items.append({"apiVersion": resource.api_version, "kind": resource.kind} | item)
+            follow = answer["metadata"].get("continue")
+            if not follow:
+                return items
+            query["continue"] = follow
+
+    async def raw(self, path: str) -> Object:
+        """Any path of the server, parsed."""
+        return await self._request("GET", path)
+
+    async def apply(
+        self, obj: Object, *, subresource: str | None = None, manager: str = MANAGER, dry_run: bool = False
+    ) -> Object:
+        """Server-side apply, taking over fields that somebody else had set; returns the object as stored."""
+        meta = obj["metadata"]
+        path = _resource(obj).path(meta.get("namespace"), meta["name"], subresource)
+        query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+        return await self._request("PATCH", path, query, obj, "application/apply-patch+yaml")
+
+    async def merge(self, resource: Resource, namespace: str, name: str, change: Object, manager: str) -> Object:
+        """JSON merge patch: set or, with None, remove just these fields."""
+        path = resource.path(namespace, name)
+        return await self._request("PATCH", path, {"fieldManager": manager}, change, "application/merge-patch+json")
+
+    async def create(self, obj: Object) -> Object:
+        """Make an object that must not exist yet."""
+        path = _resource(obj).path(obj["metadata"].get("namespace"))
+        return await self._request("POST", path, {"fieldManager": MANAGER}, obj)
+
+    async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
+        """Delete exactly this object (by uid, so never a namesake made since); False if it is gone already."""
+        meta = obj["metadata"]
+        body = {"propagationPolicy": propagation, "preconditions": {"uid": meta["uid"]}}
+        try:
+            await self._request("DELETE", resource.path(meta.get("namespace"), meta["name"]), None, body)
+        except ApiError as error:
+            if error.not_found or error.conflict:
+                return False
+            raise
+        return True
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._api.user_agent}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        response = await self._api.rest_client.request(
+            method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        )
+        data = await response.read()
+        if not 200 <= response.status < 300:
+            raise ApiError.read(response.status, data, response.reason or "")
+        if method != "GET" and "dryRun" not in (query or {}):
+            self._faults.wrote()
+        answer: Object = json.loads(data) if data else {}
+        return answer
+
+
+def _resource(obj: Object) -> Resource:
+    return EVENT if obj["kind"] == "Event" else resource_of(obj)

@@ -1,0 +1,111 @@
+"""What a kind has to say so that the one loop can reconcile it. The core knows this shape and no kind."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from ballast_operator.objects import Object
+from ballast_operator.resources import Resource
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Children:
+    """The objects that were made for one owner, as last seen. All questions are answered from memory."""
+
+    objects: Sequence[Object] = ()
+
+    def all(self, kind: str) -> list[Object]:
+        """All of one kind, oldest first."""
+        found = [obj for obj in self.objects if obj["kind"] == kind]
+        return sorted(found, key=lambda obj: (obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]))
+
+    def get(self, kind: str, name: str) -> Object | None:
+        return next((o for o in self.objects if o["kind"] == kind and o["metadata"]["name"] == name), None)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why the children could not be brought to what they should be. reason: a word of the API's closed list."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """An object of the user's that a child will use, and the field that names it; key: an entry it must have."""
+
+    resource: Resource
+    name: str
+    field: str
+    key: str | None = None
+
+    def met_by(self, found: Object | None) -> bool:
+        """Whether the object is there, with its entry."""
+        if found is None:
+            return False
+        return self.key is None or self.key in (found.get("data") or {}) or self.key in (found.get("binaryData") or {})
+
+
+@dataclass(frozen=True)
+class Situation(Generic[M]):
+    """All that a status is computed from.
+
+    model: the object, or None if its spec cannot be read; previous: the status as last written; faults: what is wrong
+    with the spec; trouble: what the API server refused; missing: needs that nothing meets; reported: what the workload
+    said of itself, if it was asked.
+    """
+
+    model: M | None
+    children: Children
+    previous: Object
+    generation: int
+    now: datetime
+    faults: Sequence[str] = ()
+    trouble: Trouble | None = None
+    missing: Sequence[Need] = ()
+    reported: Any | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The status to store, when to look again, and whether the object's time is up.
+
+    again: seconds, or None to wait for a change; expired: the object asked to be deleted at this time.
+    """
+
+    status: Object
+    again: float | None = None
+    expired: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Where a workload reports on itself, and how often to ask (seconds)."""
+
+    url: str
+    period: float
+
+
+@dataclass(frozen=True)
+class Kind(Generic[M]):
+    """One kind of ours.
+
+    desired: the children it should have, or None to leave them as they are; observe: its status; both pure.
+    children: what to watch; removable: what to delete when it is no longer wanted; alone: a child that is made only
+    when, by a fresh list, no pod of the owner can still be running, so that there is one writer of its state; needs:
+    objects of the user's to look for while nothing runs; probe: where the workload can be asked how far it is.
+    """
+
+    resource: Resource
+    model: type[M]
+    children: Sequence[Resource]
+    removable: Sequence[Resource]
+    desired: Callable[[M, Children], list[Object] | None]
+    observe: Callable[[Situation[M]], Observation]
+    needs: Callable[[M, Children], list[Need]]
+    probe: Callable[[Children], Probe | None]
+    alone: Resource | None = None

@@ -1,0 +1,36 @@
+"""What to ask the cluster about a solve: how far its pod is, and whether what it needs is there."""
+
+from ballast_api.cfrsolve import CFRSolve
+from ballast_operator.desired.cfrsolve.job import STATUS_PORT
+from ballast_operator.kind import Children, Need, Probe
+from ballast_operator.observe.pods import may_run, phase
+from ballast_operator.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM
+
+POLL_SECONDS = 5.0
+
+
+def probe(children: Children) -> Probe | None:
+    """The status port of the running pod, while there is one."""
+    for pod in reversed(children.all("Pod")):
+        if phase(pod) == "Running" and (address := pod["status"].get("podIP")):
+            host = f"[{address}]" if ":" in address else address
+            return Probe(f"http://{host}:{STATUS_PORT}/status", POLL_SECONDS)
+    return None
+
+
+def needs(solve: CFRSolve, children: Children) -> list[Need]:
+    """Objects that the spec names; looked for only while no pod runs, since kubelet waits for them in silence."""
+    if solve.spec.suspend or any(phase(pod) != "Pending" and may_run(pod) for pod in children.all("Pod")):
+        return []
+    found: list[Need] = []
+    game, spec = solve.spec.game, solve.spec
+    if ref := game.config_map_key_ref:
+        found.append(Need(CONFIG_MAP, ref.name, "game.configMapKeyRef", ref.key))
+    for volume, name in (
+        (game.persistent_volume_claim, "game.persistentVolumeClaim"),
+        (spec.checkpoint.persistent_volume_claim, "checkpoint.persistentVolumeClaim"),
+        (spec.output.persistent_volume_claim, "output.persistentVolumeClaim"),
+    ):
+        if volume:
+            found.append(Need(PERSISTENT_VOLUME_CLAIM, volume.claim_name, name))
+    return found

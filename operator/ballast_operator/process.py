@@ -1,0 +1,152 @@
+"""One operator process: lists, watches, workers, probes, and the Lease that says it may write."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+import aiohttp
+
+from ballast_operator import app, logs
+from ballast_operator.cluster.cache import Cache
+from ballast_operator.cluster.client import Client
+from ballast_operator.cluster.errors import ApiError, ChildConflict
+from ballast_operator.cluster.lease import lead
+from ballast_operator.cluster.resync import resync
+from ballast_operator.health import Health, serve
+from ballast_operator.kind import Kind
+from ballast_operator.metrics import LEADER, RECONCILE_SECONDS
+from ballast_operator.objects import Key
+from ballast_operator.queue import Queue
+from ballast_operator.reconciler import Reconciler
+from ballast_operator.settings import Settings
+
+log = logging.getLogger(__name__)
+
+EXIT_LOST = 70
+PATIENCE_SECONDS = 2
+
+
+class Process:
+    """Runs a set of kinds until it is told to stop or loses the Lease."""
+
+    def __init__(self, kinds: Mapping[str, Kind[Any]], settings: Settings, client: Client) -> None:
+        self.kinds = kinds
+        self.settings = settings
+        self.client = client
+        self.queue: Queue[Key] = Queue()
+        self.cache = Cache()
+        self.core = Reconciler(kinds, client, self.cache)
+        self.health = Health(self.queue, settings.stall_seconds)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve probes, wait for the Lease if there is one, then work."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        await serve(self.health, self.settings.health_port, self.settings.metrics_port)
+        self.health.ready = True  # a standby is ready too: it can take over at once
+        if not self.settings.lease_name:
+            await self._work()
+            return
+        leading = asyncio.create_task(
+            lead(
+                self.client,
+                name=self.settings.lease_name,
+                namespace=self.settings.lease_namespace,
+                work=self._work,
+                lost=lambda: os._exit(EXIT_LOST),
+            )
+        )
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if leading.done():
+            leading.result()
+
+    async def _work(self) -> None:
+        """Everything that only the leader does. Ends the process when a part of it fails: restarting is cheap."""
+        LEADER.set(1)
+        try:
+            await self._list_until_it_works()
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self.settings.workers):
+                    tasks.create_task(self._worker())
+                tasks.create_task(self._resync())
+                tasks.create_task(self._watch())
+        except* _Stopped:
+            log.info("stopped")
+        except* Exception as failures:
+            log.exception("the operator ends", exc_info=failures)
+            os._exit(1)
+        self._stop.set()
+
+    async def _list_until_it_works(self) -> None:
+        """The cache must be whole before the first decision. Waits for CRDs and for an API server that is away."""
+        while True:
+            try:
+                await self._list()
+                return
+            except (ApiError, aiohttp.ClientError, TimeoutError) as error:
+                hint = "; are the CRDs installed?" if isinstance(error, ApiError) and error.not_found else ""
+                log.warning("cannot list yet: %s%s", error, hint)
+                await asyncio.sleep(PATIENCE_SECONDS)
+
+    async def _list(self) -> None:
+        owners = [kind.resource for kind in self.kinds.values()]
+        children = app.children_of(self.kinds)
+        for key in await resync(self.client, self.cache, owners, children, self.settings.namespaces):
+            if key.kind in self.kinds:
+                self.queue.add(key)
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.resync_seconds)
+            try:
+                await self._list()
+            except (ApiError, aiohttp.ClientError, TimeoutError) as error:
+                log.warning("resync put off: %s", error)
+
+    async def _watch(self) -> None:
+        await app.watch(self.kinds, self.core, self.queue, self.health, self.settings.namespaces, self._stop)
+        if self._stop.is_set():
+            raise _Stopped
+        raise RuntimeError("the watches ended")
+
+    async def _worker(self) -> None:
+        while True:
+            key = await self.queue.get()
+            logs.current.set(key)
+            started = monotonic()
+            try:
+                again = await self.core.reconcile(key)
+            except Exception as error:
+                pause = self.queue.failed(key)
+                level = logging.WARNING if isinstance(error, _EXPECTED) else logging.ERROR
+                log.log(level, "will try again in %.1f s: %s", pause, error, exc_info=level == logging.ERROR)
+                outcome = "failed"
+            else:
+                self.queue.done(key)
+                outcome = "done"
+                if again is not None:
+                    self.queue.add_after(key, again)
+            RECONCILE_SECONDS.labels(key.kind, outcome).observe(monotonic() - started)
+
+
+class _Stopped(Exception):
+    """Ends the group of tasks when the process was asked to stop."""
+
+
+_EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError)
+
+
+async def run(kinds: Mapping[str, Kind[Any]], settings: Settings) -> None:
+    """Connect and run. Raises ConfigException without credentials."""
+    client = await Client.connect()
+    try:
+        await Process(kinds, settings, client).run()
+    finally:
+        await client.close()

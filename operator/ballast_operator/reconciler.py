@@ -1,0 +1,213 @@
+"""The loop: bring one object to what its spec says, from whatever state it is in.
+
+Kubernetes promises that the latest state arrives, not that every change does. So the loop never asks what happened: it
+looks at what is wanted and what is there, does the next thing, and writes down how it stands. It may run at any time,
+twice, or half.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ballast_operator.cluster.apply import Applier, Change, Result
+from ballast_operator.cluster.cache import Cache
+from ballast_operator.cluster.client import STATUS_MANAGER, Client
+from ballast_operator.cluster.errors import ApiError, ChildConflict
+from ballast_operator.cluster.probe import Prober
+from ballast_operator.cluster.recorder import Notice, Recorder
+from ballast_operator.kind import Children, Kind, Need, Observation, Situation, Trouble
+from ballast_operator.metrics import APPLIED, CONDITION
+from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Key, Object, describe, digest
+from ballast_operator.resources import POD, resource_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Reconciler:
+    """Everything that a reconcile needs. One per process, shared by the workers."""
+
+    kinds: Mapping[str, Kind[Any]]
+    client: Client
+    cache: Cache
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    prober: Prober = field(default_factory=Prober)
+    _left: dict[Key, tuple[str, Object]] = field(default_factory=dict)  # status: digest of ours, and as it was stored
+
+    def __post_init__(self) -> None:
+        self.applier = Applier(self.client, self.cache)
+        self.recorder = Recorder(self.client)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Returns the seconds after which to look again, or None. Raises what a later try may cure."""
+        kind = self.kinds[key.kind]
+        seen = self.cache.get(kind.resource, key.namespace, key.name)
+        if seen is None or seen["metadata"].get("deletionTimestamp"):
+            self._forget(key)  # its children go with it
+            return None
+        model, faults = parse(kind.model, seen)
+        trouble: Exception | None = None
+        if model is not None:  # a spec that cannot be read changes nothing that runs
+            try:
+                await self._converge(kind, key, seen, model)
+            except (ChildConflict, ApiError) as error:
+                if explain(error) is None:  # the server's own trouble: nothing the user could change
+                    raise
+                trouble = error
+        observation = await self._observe(kind, key, seen, model, faults, trouble)
+        await self._report(key, seen, observation)
+        if observation.expired:
+            await self.client.delete(kind.resource, seen)
+        if trouble is not None:
+            raise trouble
+        return observation.again
+
+    async def _converge(self, kind: Kind[Any], key: Key, seen: Object, model: Any) -> None:
+        want = kind.desired(model, self._children(key))
+        if want is None:
+            return
+        if kind.alone is not None:
+            want = await self._without_second_writer(kind, key, want)
+        changes = await self.applier.prune(key, seen, want, kind.removable)
+        changes += await self.applier.converge(seen, key, want)
+        for change in changes:
+            APPLIED.labels(kind=change.child.split()[0], result=change.result).inc()
+        await self._tell_drift(seen, changes)
+
+    async def _without_second_writer(self, kind: Kind[Any], key: Key, want: list[Object]) -> list[Object]:
+        """Hold back the child that must be alone while a pod of the owner may still run, seen by the cache or not."""
+        makes = [
+            obj
+            for obj in want
+            if resource_of(obj) == kind.alone
+            and self.cache.get(kind.alone, key.namespace, obj["metadata"]["name"]) is None
+        ]
+        if not makes:
+            return want
+        selector = f"{OWNER_KIND}={key.kind},{OWNER_NAME}={key.name}"
+        pods = await self.client.list(POD, key.namespace, selector)
+        for pod in pods:
+            self.cache.put(pod)
+        return [obj for obj in want if obj not in makes] if any(may_run(pod) for pod in pods) else want
+
+    async def _observe(
+        self, kind: Kind[Any], key: Key, seen: Object, model: Any, faults: list[str], trouble: Exception | None
+    ) -> Observation:
+        children = self._children(key)
+        probe = kind.probe(children)
+        return kind.observe(
+            Situation(
+                model=model,
+                children=children,
+                previous=seen.get("status") or {},
+                generation=seen["metadata"]["generation"],
+                now=self.clock(),
+                faults=faults,
+                trouble=explain(trouble) if trouble else None,
+                missing=await self._missing(kind, key, model, children) if model is not None else (),
+                reported=await self.prober.fetch(probe.url, probe.period) if probe else None,
+            )
+        )
+
+    async def _missing(self, kind: Kind[Any], key: Key, model: Any, children: Children) -> list[Need]:
+        """Needs that the server, asked just now, has nothing for; no watch shows us the user's own objects."""
+        return [
+            need
+            for need in kind.needs(model, children)
+            if not need.met_by(await self.client.get(need.resource, key.namespace, need.name))
+        ]
+
+    async def _report(self, key: Key, seen: Object, observation: Observation) -> None:
+        """Store the status if it says anything new, then tell what changed in it."""
+        previous, asked = seen.get("status") or {}, digest(observation.status)
+        if observation.status == previous or self._left.get(key) == (asked, previous):
+            return
+        meta = {"name": key.name, "namespace": key.namespace}
+        body = {"apiVersion": seen["apiVersion"], "kind": seen["kind"], "metadata": meta, "status": observation.status}
+        try:
+            stored = await self.client.apply(body, subresource="status", manager=STATUS_MANAGER)
+        except ApiError as error:
+            if error.not_found:  # deleted while we looked
+                return
+            raise
+        self._left[key] = (asked, stored.get("status") or {})
+        self.cache.put(stored)
+        for condition in observation.status.get("conditions", []):
+            CONDITION.labels(key.kind, key.namespace, key.name, condition["type"]).set(condition["status"] == "True")
+        for notice in notices(previous, observation.status):
+            await self.recorder.tell(seen, notice, self.clock())
+
+    async def _tell_drift(self, seen: Object, changes: list[Change]) -> None:
+        for change in changes:
+            if change.result is Result.CORRECTED:
+                log.info("put back %s, which somebody had changed", change.child)
+                notice = Notice("DriftCorrected", f"{change.child} had been changed; put back")
+                await self.recorder.tell(seen, notice, self.clock())
+
+    def _children(self, key: Key) -> Children:
+        return Children(self.cache.children(key))
+
+    def _forget(self, key: Key) -> None:
+        _, status = self._left.pop(key, ("", {}))
+        for condition in status.get("conditions", []):
+            CONDITION.remove(key.kind, key.namespace, key.name, condition["type"])
+        self.applier.forget(key)
+
+
+def parse(model: type[BaseModel], obj: Object) -> tuple[Any | None, list[str]]:
+    """The object as its model, or what is wrong with it, one sentence a fault."""
+    try:
+        return model.model_validate(obj), []
+    except ValidationError as error:
+        return None, [
+            f"{describe(obj)}: {'.'.join(str(part) for part in fault['loc'])}: {fault['msg'].lower()}"
+            for fault in error.errors()
+        ]
+
+
+def may_run(pod: Object) -> bool:
+    """Whether a pod's processes may still be there: any phase but the two final ones, terminating or not."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def explain(error: Exception) -> Trouble | None:
+    """What the cluster refused, as a reason and a sentence for the status; None for what only time can cure."""
+    if isinstance(error, ChildConflict):
+        return Trouble("ChildConflict", str(error))
+    if not isinstance(error, ApiError) or error.terminating:
+        return None
+    if error.quota:
+        return Trouble("QuotaExceeded", error.message)
+    if error.forbidden:
+        return Trouble("Forbidden", error.message)
+    return Trouble("InvalidSpec", error.message) if error.invalid else None
+
+
+def notices(previous: Object, status: Object) -> list[Notice]:
+    """What people should be told about the step from one status to the next: every change of a condition's reason."""
+    before = {c["type"]: (c["status"], c["reason"]) for c in previous.get("conditions", [])}
+    return [
+        Notice(condition["reason"], condition["message"], warning=_bad(condition))
+        for condition in status.get("conditions", [])
+        if before.get(condition["type"]) != (condition["status"], condition["reason"])
+        and not (condition["type"] == "Progressing" and _settled(status))
+    ]
+
+
+def _settled(status: Object) -> bool:
+    return any(c["status"] == "True" and c["type"] in ("Complete", "Failed") for c in status.get("conditions", []))
+
+
+_QUIET = ("Queued", "Suspending", "Suspended", "Starting", "Running", "Resumed", "WaitingForPods")
+
+
+def _bad(condition: Object) -> bool:
+    if condition["type"] == "Failed":
+        return bool(condition["status"] == "True")
+    if condition["type"] == "Complete":
+        return bool(condition["reason"] == "ResultTooLarge")
+    return condition["reason"] not in _QUIET

@@ -1,0 +1,57 @@
+"""What an installation decides, read once from the environment (the chart sets it)."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of the operator. Field docs give the variable and the default."""
+
+    namespaces: tuple[str, ...] = ()
+    """BALLAST_NAMESPACES, comma-separated: watch these only, with Roles instead of ClusterRoles. Empty: all."""
+    cfr_image: str = "docker.io/ballast/cfr:dev"
+    """BALLAST_CFR_IMAGE: image of the CFR solver."""
+    image_pull_policy: str = "IfNotPresent"
+    """BALLAST_IMAGE_PULL_POLICY: of the pods that the operator makes."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """BALLAST_IMAGE_PULL_SECRETS, comma-separated: added to every pod that the operator makes."""
+    lease_name: str = "ballast-operator"
+    """BALLAST_LEASE_NAME; empty: no election, for a single process run by hand."""
+    lease_namespace: str = "ballast-system"
+    """POD_NAMESPACE: where the Lease lies."""
+    workers: int = 8
+    """BALLAST_WORKERS: objects reconciled at once."""
+    resync_seconds: int = 600
+    """BALLAST_RESYNC_SECONDS: how often everything is listed anew, against watch events that never came."""
+    stall_seconds: int = 120
+    """BALLAST_STALL_SECONDS: after which a stuck queue or worker makes /healthz fail."""
+    metrics_port: int = 8080
+    """BALLAST_METRICS_PORT: /metrics; 0 for any free port."""
+    health_port: int = 8081
+    """BALLAST_HEALTH_PORT: /healthz and /readyz; 0 for any free port."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Raises ValueError naming the variable that is not what it should be."""
+        values: dict[str, object] = {}
+        for name, default in _defaults().items():
+            variable = "POD_NAMESPACE" if name == "lease_namespace" else f"BALLAST_{name.upper()}"
+            if (text := environment.get(variable)) is not None:
+                values[name] = _parse(variable, text, default)
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def _defaults() -> dict[str, object]:
+    return {name: getattr(Settings, name) for name in Settings.__dataclass_fields__}
+
+
+def _parse(variable: str, text: str, default: object) -> object:
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if isinstance(default, int):
+        if not text.isdigit():
+            raise ValueError(f"{variable} must be a whole number, not {text!r}")
+        return int(text)
+    return text
