@@ -17,10 +17,11 @@ from ballast_operator.resources import (
     ROLE_BINDING,
     SERVICE_ACCOUNT,
     Resource,
+    register,
 )
 from ballast_operator.settings import Settings
 
-CFR_SOLVE = Resource(API_VERSION, CFRSolve.kind, CFRSolve.plural)
+CFR_SOLVE = register(Resource(API_VERSION, CFRSolve.kind, CFRSolve.plural))
 
 
 def cfr_solve(settings: Settings) -> Kind[CFRSolve]:

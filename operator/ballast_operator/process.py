@@ -144,7 +144,7 @@ _EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError
 
 
 async def run(kinds: Mapping[str, Kind[Any]], settings: Settings) -> None:
-    """Connect and run. Raises ConfigException without credentials."""
+    """Connect and run. Raises NoCredentials without credentials."""
     client = await Client.connect()
     try:
         await Process(kinds, settings, client).run()

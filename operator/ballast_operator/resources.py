@@ -51,8 +51,11 @@ _KNOWN = {
 
 
 def resource_of(obj: dict[str, Any]) -> Resource:
-    """The resource of an object by its `apiVersion` and `kind`. Raises KeyError for one that we never handle."""
-    return _KNOWN[(obj["apiVersion"], obj["kind"])]
+    """The resource of an object by its `apiVersion` and `kind`. Raises LookupError for one that nobody registered."""
+    try:
+        return _KNOWN[(obj["apiVersion"], obj["kind"])]
+    except KeyError:
+        raise LookupError(f"{obj.get('apiVersion')} {obj.get('kind')} is not a kind that is handled here") from None
 
 
 def register(resource: Resource) -> Resource:

@@ -11,12 +11,22 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 
 from ballast_operator.cluster.errors import ApiError
 from ballast_operator.cluster.faults import CrashAfter
 from ballast_operator.objects import Object
-from ballast_operator.resources import EVENT, Resource, resource_of
+from ballast_operator.resources import Resource, resource_of
+
+
+class NoCredentials(Exception):
+    """Neither a service account nor a kubeconfig that works."""
+
 
 MANAGER = "ballast"
 STATUS_MANAGER = "ballast-status"
@@ -27,22 +37,29 @@ PAGE = 500
 class Client:
     """The API server, as one set of credentials sees it."""
 
-    def __init__(self, api: ApiClient, faults: CrashAfter | None = None) -> None:
+    def __init__(self, api: ApiClient, namespace: str = "default", faults: CrashAfter | None = None) -> None:
         self._api = api
+        self.namespace = namespace  # of the current context; `default` in a pod
         self._faults = faults or CrashAfter()
 
     @classmethod
     async def connect(cls, *, user_agent: str = "ballast-operator") -> "Client":
-        """With the pod's service account, else with KUBECONFIG. Raises ConfigException when there is neither."""
+        """With the pod's service account, else with KUBECONFIG. Raises NoCredentials when there is neither."""
         configuration = Configuration()
         configuration.connection_pool_maxsize = 50
+        namespace = "default"
         try:
             load_incluster_config(client_configuration=configuration)
         except ConfigException:
-            await load_kube_config(client_configuration=configuration)
+            try:
+                await load_kube_config(client_configuration=configuration)
+                _, current = list_kube_config_contexts()
+            except ConfigException as error:
+                raise NoCredentials(f"no cluster to talk to: {error}; set KUBECONFIG") from error
+            namespace = current["context"].get("namespace") or namespace
         api = ApiClient(configuration)
         api.user_agent = user_agent
-        return cls(api)
+        return cls(api, namespace)
 
     @property
     def api(self) -> ApiClient:
@@ -84,7 +101,7 @@ class Client:
     ) -> Object:
         """Server-side apply, taking over fields that somebody else had set; returns the object as stored."""
         meta = obj["metadata"]
-        path = _resource(obj).path(meta.get("namespace"), meta["name"], subresource)
+        path = resource_of(obj).path(meta.get("namespace"), meta["name"], subresource)
         query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._request("PATCH", path, query, obj, "application/apply-patch+yaml")
 
@@ -95,7 +112,7 @@ class Client:
 
     async def create(self, obj: Object) -> Object:
         """Make an object that must not exist yet."""
-        path = _resource(obj).path(obj["metadata"].get("namespace"))
+        path = resource_of(obj).path(obj["metadata"].get("namespace"))
         return await self._request("POST", path, {"fieldManager": MANAGER}, obj)
 
     async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
@@ -131,7 +148,3 @@ class Client:
             self._faults.wrote()
         answer: Object = json.loads(data) if data else {}
         return answer
-
-
-def _resource(obj: Object) -> Resource:
-    return EVENT if obj["kind"] == "Event" else resource_of(obj)

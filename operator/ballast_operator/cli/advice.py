@@ -1,0 +1,107 @@
+"""What to do about each reason: the cause in general words, and the next command.
+
+The page `docs/not-ready.md` shows the same table; a test compares them. Commands are filled with the object's names.
+"""
+
+from dataclasses import dataclass
+
+from ballast_api.conditions import Reason
+
+
+@dataclass(frozen=True)
+class Advice:
+    """cause: what is generally behind the reason. command: what to run next, with {kind}, {name}, {namespace}."""
+
+    cause: str
+    command: str
+
+
+_POD_EVENTS = "kubectl -n {namespace} describe pods -l ballast.dev/owner-name={name}"
+_POD_LOGS = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} --tail=50"
+_STRATEGY = "kubectl -n {namespace} get configmap {name}-strategy -o jsonpath='{{.data.strategy\\.csv}}'"
+_OBJECT = "kubectl -n {namespace} get {kind} {name} -o yaml"
+
+ADVICE: dict[Reason, Advice] = {
+    Reason.INVALID_SPEC: Advice("the spec asks for something that a child object may not have", _OBJECT),
+    Reason.CHILD_CONFLICT: Advice(
+        "an object of the name that a child needs belongs to somebody else, or is still being deleted",
+        "kubectl -n {namespace} get configmaps,jobs,pvc,serviceaccounts,roles,rolebindings | grep {name}-",
+    ),
+    Reason.FORBIDDEN: Advice(
+        "the operator's account lacks a right, or a policy of the namespace refuses the child",
+        "kubectl auth can-i --list --as=system:serviceaccount:ballast-system:ballast -n {namespace}",
+    ),
+    Reason.QUOTA_EXCEEDED: Advice(
+        "a ResourceQuota of the namespace is used up", "kubectl -n {namespace} describe resourcequotas"
+    ),
+    Reason.DEPENDENCY_MISSING: Advice(
+        "an object that the spec names does not exist, or lacks the key", "kubectl -n {namespace} get configmaps,pvc"
+    ),
+    Reason.NO_DEFAULT_STORAGE_CLASS: Advice(
+        "the claim names no storage class and the cluster has no default one", "kubectl get storageclasses"
+    ),
+    Reason.CLAIM_PENDING: Advice(
+        "no device is free for a ResourceClaim of the pod",
+        "kubectl -n {namespace} get resourceclaims && kubectl get resourceslices",
+    ),
+    Reason.INSUFFICIENT_CAPACITY: Advice(
+        "no node has what the pod asks for, or all that do are tainted or do not match the selector",
+        "kubectl describe nodes | grep -A8 'Allocated resources'",
+    ),
+    Reason.IMAGE_PULL_FAILED: Advice("the image does not exist, or the node may not pull it", _POD_EVENTS),
+    Reason.CONTAINER_CONFIG_INVALID: Advice("the node cannot create the container as asked", _POD_EVENTS),
+    Reason.QUEUED: Advice(
+        "the queue has not admitted the Job yet",
+        "kubectl -n {namespace} get workloads.kueue.x-k8s.io,localqueues.kueue.x-k8s.io",
+    ),
+    Reason.WAITING_FOR_PODS: Advice(
+        "a pod of an earlier Job is still ending; two at once would write one checkpoint",
+        "kubectl -n {namespace} get pods -l ballast.dev/owner-name={name} -w",
+    ),
+    Reason.STARTING: Advice("the pod is being scheduled, or its image pulled, or its volume mounted", _POD_EVENTS),
+    Reason.RUNNING: Advice("nothing: it is under way", "kubectl -n {namespace} get {kind} {name} -w"),
+    Reason.RETRYING: Advice("the last pod failed and the next one is due", _POD_LOGS),
+    Reason.DISRUPTED: Advice("the last pod was evicted or preempted and the next one is due", _POD_EVENTS),
+    Reason.SUSPENDING: Advice(
+        "the pod is writing its checkpoint and ending", "kubectl -n {namespace} get {kind} {name} -w"
+    ),
+    Reason.SUSPENDED: Advice(
+        "spec.suspend is true",
+        'kubectl -n {namespace} patch {kind} {name} --type=merge -p \'{{"spec":{{"suspend":false}}}}\'',
+    ),
+    Reason.TARGET_REACHED: Advice(
+        "nothing: it is done",
+        _STRATEGY,
+    ),
+    Reason.ITERATION_LIMIT: Advice(
+        "it stopped at stop.maxIterations; the strategy is the best so far",
+        _STRATEGY,
+    ),
+    Reason.TIME_LIMIT: Advice(
+        "it stopped at stop.maxSeconds; the strategy is the best so far",
+        _STRATEGY,
+    ),
+    Reason.JOB_COMPLETE: Advice(
+        "it is done, but its pod went before its last words were read",
+        "kubectl -n {namespace} get configmap {name}-strategy -o jsonpath='{{.data.summary\\.json}}'",
+    ),
+    Reason.RESULT_TOO_LARGE: Advice("it does not fit a ConfigMap; status.result names the volume that has it", _OBJECT),
+    Reason.INVALID_GAME: Advice("the game cannot be solved as it is written; the message says where", _POD_LOGS),
+    Reason.CHECKPOINT_MISMATCH: Advice(
+        "the volume has the checkpoint of another game or algorithm; it is never overwritten", _POD_LOGS
+    ),
+    Reason.OUT_OF_MEMORY: Advice("the pod needed more memory than its limit", _OBJECT),
+    Reason.BACKOFF_LIMIT_EXCEEDED: Advice("more pods failed than spec.backoffLimit allows", _POD_LOGS),
+    Reason.DEADLINE_EXCEEDED: Advice("it ran longer than spec.activeDeadlineSeconds", _OBJECT),
+    Reason.SOLVER_FAILED: Advice("the solver ended with an error of its own", _POD_LOGS),
+}
+
+UNSEEN = Advice(
+    "the operator has not looked at the object: it is not running, or does not watch this namespace",
+    "kubectl -n ballast-system get pods,leases && kubectl -n ballast-system logs deploy/ballast-operator --tail=20",
+)
+
+
+def fill(command: str, kind: str, namespace: str, name: str) -> str:
+    """The command for one object."""
+    return command.format(kind=kind, namespace=namespace, name=name)
