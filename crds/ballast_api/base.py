@@ -1,10 +1,10 @@
-"""What every model of the API is made of: `Model`, `field` and `Rule`.
+"""What every model of the API is made of: `Model`, `field`, `Rule`, and two marks for types (`OpenAPI`, `Core`).
 
 A model is its own documentation: `kubectl explain` prints its docstring and the description of each field, and the
-generator reads types, defaults, bounds and rules from here, so none of them is repeated elsewhere.
+generator (`schema/`) reads types, defaults, bounds and rules from here, so none of them is repeated elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ class Rule:
 
     expression: CEL over `self` (and `oldSelf`, which makes it a transition rule). message: lower case, names the field,
     the rule and the way out. path: CEL field path such as `.stop` that the API server names in its answer.
+    Only CEL's own functions are used, none of Kubernetes' libraries, so that rules can be checked without a server.
     """
 
     expression: str
@@ -36,6 +37,20 @@ class Column:
     format: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class OpenAPI:
+    """Marks a type in `Annotated` whose schema is not the one that its Python type implies."""
+
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """Marks a type in `Annotated` as one of core/v1: its schema is the API server's own (`schema/core.json`)."""
+
+    name: str
+
+
 class Model(BaseModel):
     """Base of every API type: camelCase outside, snake_case inside, frozen, unknown fields refused."""
 
@@ -44,20 +59,30 @@ class Model(BaseModel):
     rules: ClassVar[Sequence[Rule]] = ()
     exactly_one_of: ClassVar[Sequence[str]] = ()  # names of fields (camelCase) of which exactly one must be set
     at_most_one_of: ClassVar[Sequence[str]] = ()
+    immutable_but_for: ClassVar[Sequence[str] | None] = None  # fields that may change; all others may not
 
 
-def field(description: str, /, **limits: Any) -> Any:
-    """One field of a model. description: what it is, its unit and default, as `kubectl explain` prints it.
+class Kind(Model):
+    """Base of what has its own URL on the API server. Its docstring is what `kubectl explain KIND` opens with."""
 
-    Accepts what `pydantic.Field` accepts (default, ge, gt, le, pattern, min_length, max_length, examples). Without a
-    default the field is required when its type has no None, and absent (None) otherwise. Two further keys:
-    `schema` replaces the generated OpenAPI schema, `list_map_keys` names the keys of a list that is a map.
+    model_config = ConfigDict(extra="ignore")
+
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    short_names: ClassVar[Sequence[str]] = ()
+    columns: ClassVar[Sequence[Column]] = ()
+    child_suffixes: ClassVar[Sequence[str]] = ()  # children are called NAME + suffix, and must fit a label value
+
+
+def field(description: str = "", /, **limits: Any) -> Any:
+    """One field of a model. description: what it is, its unit and meaning when unset, as `kubectl explain` prints it.
+
+    Without a description, the docstring of the field's own model serves. The generator adds the default and examples.
+    Accepts what `pydantic.Field` accepts (default, ge, gt, le, pattern, min_length, max_length, examples). A field
+    without a default is required, one with `absent=None` may be left out. `list_map_keys` names the keys of a list
+    that is a map; `max_items` bounds a list or map that a rule walks.
     """
-    extra: dict[str, Any] = {}
-    if "schema" in limits:
-        extra["schema"] = limits.pop("schema")
-    if "list_map_keys" in limits:
-        extra["list_map_keys"] = limits.pop("list_map_keys")
+    extra = {key: limits.pop(key) for key in ("list_map_keys", "max_items") if key in limits}
     if "default" not in limits and "default_factory" not in limits:
         limits["default"] = limits.pop("absent", ...)
-    return Field(description=description, json_schema_extra={"ballast": extra} if extra else None, **limits)
+    return Field(description=description or None, json_schema_extra={"ballast": extra} if extra else None, **limits)

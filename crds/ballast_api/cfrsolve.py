@@ -5,13 +5,18 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from ballast_api.base import Column, Model, Rule, field
-from ballast_api.conditions import Condition
-from ballast_api.meta import LocalObjectReference, Metadata
+from ballast_api.base import Column, Kind, Model, Rule, field
+from ballast_api.conditions import Conditions
+from ballast_api.meta import DECIMAL, Decimal, LocalObjectReference, Metadata, SignedDecimal, Size, Time
 from ballast_api.template import Template
 
-DECIMAL = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
-SIGNED_DECIMAL = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+
+class GameName(StrEnum):
+    """The games that the solver generates itself."""
+
+    KUHN = "kuhn"
+    LEDUC = "leduc"
+    LIARS_DICE = "liars-dice"
 
 
 class ExploitabilityUnit(StrEnum):
@@ -46,138 +51,295 @@ class OutputFormat(StrEnum):
 
 
 class BuiltinGame(Model):
-    """A game that the solver generates itself."""
+    """A game that the solver generates itself: kuhn, leduc (poker) or liars-dice."""
 
-    name: str = field("Which game: kuhn, leduc or liars-dice.", examples=["leduc"])
-    parameters: dict[str, str] = field("Parameters of the game, such as ranks for leduc.", default_factory=dict)
+    name: GameName = field("Which game.", examples=["leduc"])
+    parameters: dict[str, str] = field(
+        "Sizes of the game, as text, such as `ranks: \"4\"` for leduc. Unset: the game's usual size.",
+        default_factory=dict,
+        max_items=32,
+    )
 
 
 class ConfigMapKeyRef(Model):
     """One key of a ConfigMap of this namespace."""
 
-    name: str = field("Name of the ConfigMap.", min_length=1, max_length=253)
-    key: str = field("Key in the ConfigMap.", min_length=1, max_length=253)
+    name: str = field("Name of the ConfigMap, in this namespace.", min_length=1, max_length=253)
+    key: str = field("Key in the ConfigMap that holds the file.", pattern="^[-._a-zA-Z0-9]+$", max_length=253)
 
 
 class VolumePath(Model):
     """A path on a PersistentVolumeClaim of this namespace."""
 
-    claim_name: str = field("Name of the PersistentVolumeClaim.", min_length=1, max_length=253)
-    path: str = field("Path on the volume, without a leading slash.", min_length=1, max_length=1024)
+    rules: ClassVar = (
+        Rule(
+            r"!self.path.matches('^/|(^|/)\\.\\.(/|$)')",
+            "path is relative to the root of the volume and stays on it; remove the leading slash and every '..'",
+            ".path",
+        ),
+    )
+
+    claim_name: str = field("Name of the PersistentVolumeClaim, in this namespace.", min_length=1, max_length=253)
+    path: str = field(
+        "Path on the volume, without a leading slash.", min_length=1, max_length=1024, examples=["games/leduc.efg"]
+    )
 
 
 class Game(Model):
-    """Where the game comes from. Exactly one source."""
+    """Where the game comes from: exactly one of builtin, configMapKeyRef and persistentVolumeClaim."""
 
     exactly_one_of: ClassVar = ("builtin", "configMapKeyRef", "persistentVolumeClaim")
+    rules: ClassVar = (
+        Rule(
+            "!has(self.sha256) || !has(self.builtin)",
+            "game.sha256 is the digest of a file, and a builtin game has none; remove sha256",
+            ".sha256",
+        ),
+    )
 
-    builtin: BuiltinGame | None = field("A game that the solver generates itself.", absent=None)
-    config_map_key_ref: ConfigMapKeyRef | None = field("A Gambit .efg file in a ConfigMap.", absent=None)
-    persistent_volume_claim: VolumePath | None = field("A Gambit .efg file on a volume.", absent=None)
-    sha256: str | None = field("Digest that the file must have.", absent=None, pattern="^[0-9a-f]{64}$")
+    builtin: BuiltinGame | None = field(absent=None)
+    config_map_key_ref: ConfigMapKeyRef | None = field(
+        "A game file in Gambit's .efg format, in a ConfigMap of this namespace.", absent=None
+    )
+    persistent_volume_claim: VolumePath | None = field(
+        "A game file in Gambit's .efg format, on a volume; it is mounted read-only.", absent=None
+    )
+    sha256: str | None = field(
+        "SHA-256 digest that the game file must have, 64 hexadecimal digits. Unset: any file is taken.",
+        absent=None,
+        pattern="^[0-9a-f]{64}$",
+        max_length=64,
+    )
 
 
 class Stop(Model):
-    """When a solve ends. At least one member; whichever is met first ends it."""
+    """When the solve ends. At least one of exploitability, maxIterations and maxSeconds; the first one met ends it."""
 
     rules: ClassVar = (
         Rule(
             "has(self.exploitability) || has(self.maxIterations) || has(self.maxSeconds)",
-            "stop needs exploitability, maxIterations or maxSeconds; without one a solve never ends",
+            "stop needs exploitability, maxIterations or maxSeconds, without which a solve never ends; add one",
+        ),
+        Rule(
+            f"!has(self.exploitability) || (self.exploitability.matches(r'{DECIMAL}')"
+            " && double(self.exploitability) > 0.0)",
+            'stop.exploitability must be a decimal above 0 in quotes; write it like "1e-3" or "0.001"',
+            ".exploitability",
         ),
     )
 
-    exploitability: str | None = field("Largest exploitability accepted, in `unit`.", absent=None, pattern=DECIMAL)
-    unit: ExploitabilityUnit = field("What `exploitability` is measured in.", default=ExploitabilityUnit.ABSOLUTE)
-    max_iterations: int | None = field("Iterations after which the best strategy so far is kept.", absent=None, ge=1)
-    max_seconds: int | None = field("Wall-clock seconds of solving, pauses excluded.", absent=None, ge=1)
+    exploitability: Decimal | None = field(
+        "Largest exploitability accepted, in `unit`: what the players' best responses gain on average. A decimal above "
+        "0, in quotes. Unset: no target.",
+        absent=None,
+        examples=["1e-3"],
+    )
+    unit: ExploitabilityUnit = field(
+        "What `exploitability` is measured in. Absolute: the game's payoffs. Span: the difference between the largest "
+        "and the smallest payoff. MilliBigBlind: thousandths of a big blind, for poker games only.",
+        default=ExploitabilityUnit.ABSOLUTE,
+    )
+    max_iterations: int | None = field(
+        "Iterations after which the solve ends with what it has. Unset: no limit.", absent=None, ge=1
+    )
+    max_seconds: int | None = field(
+        "Seconds of solving after which the solve ends with what it has; time without a pod does not count. Unset: no "
+        "limit.",
+        absent=None,
+        ge=1,
+    )
 
 
 class Algorithm(Model):
     """How the game is solved."""
 
-    variant: Variant = field("Which rule turns regrets into strategies.", default=Variant.CFR_PLUS)
-    updates: Updates = field("Whether players are updated in turn or together.", default=Updates.ALTERNATING)
-    tie_tolerance: int = field("Units in the last place within which regrets count as ties.", default=64, ge=0)
-    parameters: dict[str, str] = field("Parameters of the variant, such as alpha for DCFR.", default_factory=dict)
+    variant: Variant = field(
+        "Which rule turns regrets into strategies. CFR: the original. CFRPlus: regrets are cut at zero, later "
+        "iterations weigh more. DCFR: earlier iterations are discounted. PCFRPlus: CFRPlus with predicted regrets.",
+        default=Variant.CFR_PLUS,
+    )
+    updates: Updates = field(
+        "Alternating: one player after the other, each against the newest strategy. Simultaneous: both at once.",
+        default=Updates.ALTERNATING,
+    )
+    tie_tolerance: int = field(
+        "Units in the last place within which regrets count as equal, so that rounding cannot break a tie. 0 switches "
+        "the rule off.",
+        default=64,
+        ge=0,
+        le=1 << 20,
+    )
+    parameters: dict[str, str] = field(
+        'Parameters of the variant, as decimals in quotes, such as `alpha: "1.5"` for DCFR. Unset: the published ones.',
+        default_factory=dict,
+        max_items=32,
+    )
+
+
+class Ephemeral(Model):
+    """Keep checkpoints in the pod only; an evicted or failed pod starts again from nothing. It has no members: `{}`."""
 
 
 class Checkpoint(Model):
-    """Where a solve keeps its state, so that an evicted pod goes on where it was. At most one place is named."""
+    """Where the solver keeps its state, so that a new pod goes on where the last one was. Unset: on a volume that the
+    operator makes, called NAME-checkpoint. At most one of persistentVolumeClaim and ephemeral."""
 
     at_most_one_of: ClassVar = ("persistentVolumeClaim", "ephemeral")
+    rules: ClassVar = (
+        Rule(
+            "!has(self.storageClassName) || !(has(self.persistentVolumeClaim) || has(self.ephemeral))",
+            "checkpoint.storageClassName is for the volume that the operator makes, and none is made with "
+            "persistentVolumeClaim or ephemeral; remove storageClassName",
+            ".storageClassName",
+        ),
+    )
 
     interval_seconds: int = field("Seconds between two checkpoints.", default=30, ge=1, le=86400)
-    size: str = field("Size of the volume that the operator makes.", default="1Gi")
-    storage_class_name: str | None = field("Its storage class; the cluster's default if absent.", absent=None)
-    persistent_volume_claim: VolumePath | None = field("A volume of yours to use instead.", absent=None)
-    ephemeral: dict[str, str] | None = field("Set to {} to keep it in the pod only: lost with the pod.", absent=None)
+    size: Size = field(
+        "Size of the volume that the operator makes, in bytes or with a unit; unused with persistentVolumeClaim.",
+        default="1Gi",
+    )
+    storage_class_name: str | None = field(
+        "StorageClass of the volume that the operator makes. Unset: the cluster's default.",
+        absent=None,
+        min_length=1,
+        max_length=253,
+    )
+    persistent_volume_claim: VolumePath | None = field(
+        "A folder on a volume of yours to use instead; it outlives the object.", absent=None
+    )
+    ephemeral: Ephemeral | None = field(absent=None)
 
 
 class Output(Model):
-    """Where the strategy goes. A small one is in the ConfigMap NAME-strategy in any case."""
+    """Where the strategy goes. One of up to 1 MiB is in the ConfigMap NAME-strategy in any case."""
 
-    persistent_volume_claim: VolumePath | None = field("A volume for the whole strategy.", absent=None)
-    format: OutputFormat = field("Format of the file on the volume.", default=OutputFormat.CSV)
+    persistent_volume_claim: VolumePath | None = field(
+        "A file on a volume of yours for the whole strategy, whatever its size; it outlives the object.", absent=None
+    )
+    format: OutputFormat = field(
+        "Format of the file on the volume. JSON: one document, best for small games. CSV: one line an action.",
+        default=OutputFormat.CSV,
+    )
 
 
 class CFRSolveSpec(Model):
-    """What to solve, how, and until when."""
+    """What to solve, how, and until when. Only suspend and ttlSecondsAfterFinished can change later."""
 
-    game: Game = field("Where the game comes from.")
-    stop: Stop = field("When the solve ends.")
-    algorithm: Algorithm = field("How it is solved.", default_factory=Algorithm)
-    checkpoint: Checkpoint = field("Where its state is kept.", default_factory=Checkpoint)
-    output: Output = field("Where the strategy goes.", default_factory=Output)
-    template: Template = field("What the solver's pod needs in this cluster.", default_factory=Template)
-    suspend: bool = field("True checkpoints and removes the pod; false goes on from the checkpoint.", default=False)
-    backoff_limit: int = field("Failed pods before the solve fails; disruptions do not count.", default=6, ge=0)
-    active_deadline_seconds: int | None = field("Seconds a run may take, counted anew on resume.", absent=None, ge=1)
-    ttl_seconds_after_finished: int | None = field("Seconds until a finished object is deleted.", absent=None, ge=0)
-    queue_name: str | None = field("Kueue LocalQueue that admits the solve.", absent=None)
+    immutable_but_for: ClassVar = ("suspend", "ttlSecondsAfterFinished")
+
+    game: Game = field()
+    stop: Stop = field()
+    algorithm: Algorithm = field(default_factory=Algorithm)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    output: Output = field(default_factory=Output)
+    template: Template = field(default_factory=Template)
+    suspend: bool = field(
+        "True writes a checkpoint and removes the pod; false makes a new one that goes on from there.", default=False
+    )
+    backoff_limit: int = field(
+        "Failed pods after which the solve is Failed. Evictions and other disruptions do not count.",
+        default=6,
+        ge=0,
+        le=1000,
+    )
+    active_deadline_seconds: int | None = field(
+        "Seconds after which a solve that has not ended is Failed, waiting for a node included; counted anew after a "
+        "suspension. Unset: no deadline.",
+        absent=None,
+        ge=1,
+        le=2147483647,
+    )
+    ttl_seconds_after_finished: int | None = field(
+        "Seconds after the end until the object is deleted, with its ConfigMap and volume; a volume of yours stays. "
+        "Unset: it is kept.",
+        absent=None,
+        ge=0,
+        le=2147483647,
+    )
+    queue_name: str | None = field(
+        "Kueue LocalQueue, in this namespace, that admits the solve. Unset: it starts at once.",
+        absent=None,
+        min_length=1,
+        max_length=63,
+    )
+
+
+class GameFacts(Model):
+    """The game that is solved, as the solver sees it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str | None = field("Name of the game, or of its file.", absent=None, max_length=1024)
+    nodes: int | None = field("Nodes of the game tree.", absent=None)
+    infosets: list[int] = field("Information sets of the first and the second player.", default_factory=list)
+    hash: str | None = field("Digest of the game's content, whatever its spelling.", absent=None)
 
 
 class ResultReference(Model):
     """Where the strategy lies."""
 
-    config_map_ref: LocalObjectReference | None = field("ConfigMap with strategy.csv and summary.json.", absent=None)
+    model_config = ConfigDict(extra="ignore")
+
+    config_map_ref: LocalObjectReference | None = field(
+        "ConfigMap with strategy.csv and summary.json; absent if the strategy is over 1 MiB.", absent=None
+    )
     persistent_volume_claim: VolumePath | None = field("Volume and path of the whole strategy.", absent=None)
+    sha256: str | None = field("Digest of strategy.csv; the same solve gives the same digest.", absent=None)
 
 
 class CFRSolveStatus(Model):
-    """How the solve is going."""
+    """How the solve is going, as the operator sees it."""
 
     model_config = ConfigDict(extra="ignore")
 
-    phase: str | None = field("Pending, Queued, Running, Suspended, Complete or Failed.", absent=None)
-    observed_generation: int | None = field("Generation of the spec this describes.", absent=None)
+    phase: str | None = field(
+        "The conditions in one word: Pending, Queued, Running, Suspended, Complete or Failed.", absent=None
+    )
+    observed_generation: int | None = field("Generation of the spec that this describes.", absent=None)
+    game: GameFacts | None = field(absent=None)
     iteration: int | None = field("Iterations done.", absent=None)
-    exploitability: str | None = field("Exploitability of the average strategy, absolute.", absent=None)
-    value: str | None = field("Value of the game for the first player under the average strategies.", absent=None)
-    iterations_per_second: str | None = field("Rate at the last look.", absent=None)
+    exploitability: SignedDecimal | None = field(
+        "Exploitability of the average strategies at the last check, in the game's payoffs.", absent=None
+    )
+    value: SignedDecimal | None = field(
+        "Value of the game for the first player, in payoffs, under the average strategies.", absent=None
+    )
+    iterations_per_second: SignedDecimal | None = field("Iterations per second at the last look.", absent=None)
     eta_seconds: int | None = field("Seconds until the stop rule is met, by the present trend.", absent=None)
-    start_time: str | None = field("When solving began.", absent=None)
-    completion_time: str | None = field("When it ended.", absent=None)
-    result: ResultReference | None = field("Where the strategy lies.", absent=None)
-    conditions: list[Condition] = field("What the object says of itself.", default_factory=list, list_map_keys=["type"])
+    elapsed_seconds: int | None = field("Seconds of solving so far; time without a pod does not count.", absent=None)
+    checkpoint_iteration: int | None = field("Iteration of the last checkpoint.", absent=None)
+    start_time: Time | None = field("When the first pod began to solve.", absent=None)
+    completion_time: Time | None = field("When the solve was Complete or Failed.", absent=None)
+    result: ResultReference | None = field(absent=None)
+    conditions: Conditions = field(
+        "What the object says of itself: Progressing, Suspended, Complete, Failed. The last two are final.",
+        default_factory=list,
+        list_map_keys=["type"],
+        max_items=32,
+    )
 
 
-class CFRSolve(Model):
-    """A two-player zero-sum game, solved until it is exploitable by no more than asked."""
-
-    model_config = ConfigDict(extra="ignore")
+class CFRSolve(Kind):
+    """CFRSolve solves a two-player zero-sum game until the strategy is exploitable by no more than asked."""
 
     kind: ClassVar[str] = "CFRSolve"
     plural: ClassVar[str] = "cfrsolves"
     short_names: ClassVar = ("cfr",)
+    child_suffixes: ClassVar = ("-checkpoint", "-strategy", "-solve")
     columns: ClassVar = (
-        Column("Game", ".spec.game.builtin.name"),
+        Column("Game", ".spec.game.*['key','name','path']"),
         Column("State", ".status.phase"),
         Column("Iterations", ".status.iteration", type="integer"),
         Column("Exploitability", ".status.exploitability"),
+        Column("Target", ".spec.stop.exploitability"),
         Column("Age", ".metadata.creationTimestamp", type="date"),
+        Column("Value", ".status.value", priority=1),
+        Column("Iter/s", ".status.iterationsPerSecond", priority=1),
+        Column("ETA", ".status.etaSeconds", type="integer", priority=1),
+        Column("Result", ".status.result.configMapRef.name", priority=1),
     )
 
-    metadata: Metadata = field("Metadata.")
-    spec: CFRSolveSpec = field("What to solve.")
-    status: CFRSolveStatus = field("How it is going.", default_factory=CFRSolveStatus)
+    metadata: Metadata = field()
+    spec: CFRSolveSpec = field()
+    status: CFRSolveStatus = field(default_factory=CFRSolveStatus)

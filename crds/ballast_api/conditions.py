@@ -5,8 +5,12 @@ last transition moves only when `status` flips.
 """
 
 from enum import StrEnum
+from typing import Annotated, Any
 
-from ballast_api.base import Model, field
+from pydantic import BeforeValidator, Field
+
+from ballast_api.base import Model, OpenAPI, field
+from ballast_api.meta import Time
 
 
 class Type(StrEnum):
@@ -60,12 +64,35 @@ class Reason(StrEnum):
     JOB_COMPLETE = "JobComplete"
 
 
+# The schema takes any CamelCase word, though the lists above are closed: an operator that is newer than the installed
+# schema must still be able to say why something is stuck.
+_WORD = OpenAPI({"type": "string", "pattern": "^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9])?$", "maxLength": 128})
+_ANSWERS = ("True", "False", "Unknown")
+
+
 class Condition(Model):
     """One statement of an object about itself."""
 
-    type: Type = field("What the condition is about.")
-    status: str = field("True, False or Unknown.", pattern="^(True|False|Unknown)$")
+    type: Annotated[Type, _WORD] = field("What the condition is about.")
+    status: Annotated[str, Field(pattern="^(True|False|Unknown)$"), OpenAPI({"type": "string", "enum": _ANSWERS})] = (
+        field("Whether the statement holds.")
+    )
     observed_generation: int = field("Generation of the object that this was computed from.", ge=0)
-    last_transition_time: str = field("When `status` last changed.", schema={"type": "string", "format": "date-time"})
-    reason: Reason = field("CamelCase word for programs.")
-    message: str = field("One sentence for people.", max_length=1024)
+    last_transition_time: Time = field("When `status` last changed.")
+    reason: Annotated[Reason, _WORD] = field("One word for programs that says why.")
+    message: str = field("One sentence for people: what happened or is in the way, with names.", max_length=1024)
+
+
+def readable(conditions: Any) -> Any:
+    """Leave out what this version cannot read: another controller's condition, or a reason of a newer operator.
+
+    A stored status must never keep an object from being reconciled; the operator writes its own conditions anyway.
+    """
+    if not isinstance(conditions, list):
+        return conditions
+    return [c for c in conditions if isinstance(c, Condition) or (c.get("type") in _TYPES and c.get("reason") in _REASONS)]
+
+
+_TYPES = frozenset(Type)
+_REASONS = frozenset(Reason)
+Conditions = Annotated[list[Condition], BeforeValidator(readable)]

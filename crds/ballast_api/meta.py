@@ -1,8 +1,31 @@
-"""What all kinds share: metadata as the operator reads it, and references to other objects."""
+"""What all kinds share: metadata as the operator reads it, references to other objects, and types of single values."""
 
-from pydantic import ConfigDict
+from typing import Annotated, Any
 
-from ballast_api.base import Model, field
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from ballast_api.base import Model, OpenAPI, field
+
+# An exponent of two digits keeps double() finite: CEL turns an overflow into an error without a sentence.
+DECIMAL = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"
+SIGNED_DECIMAL = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+POSITIVE_QUANTITY = r"^([0-9]*[1-9][0-9]*(\.[0-9]+)?|0\.[0-9]*[1-9][0-9]*)([KMGTPE]i|[kMGTPE])?$"
+
+
+def _text(value: Any) -> Any:
+    """A quantity may be written without a unit, as a number; it reads as text everywhere else."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Decimal = Annotated[str, Field(pattern=DECIMAL, max_length=32)]
+SignedDecimal = Annotated[str, Field(pattern=SIGNED_DECIMAL, max_length=32)]
+Time = Annotated[str, OpenAPI({"type": "string", "format": "date-time"})]
+Size = Annotated[
+    str,
+    BeforeValidator(_text),
+    Field(pattern=POSITIVE_QUANTITY),
+    OpenAPI({"x-kubernetes-int-or-string": True, "pattern": POSITIVE_QUANTITY, "minimum": 1, "maxLength": 32}),
+]
 
 
 class Metadata(Model):
