@@ -14,7 +14,7 @@ from ballast_operator import app, logs
 from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ApiError, ChildConflict
-from ballast_operator.cluster.lease import lead
+from ballast_operator.cluster.lease import Lease
 from ballast_operator.cluster.resync import resync
 from ballast_operator.health import Health, serve
 from ballast_operator.kind import Kind
@@ -50,39 +50,36 @@ class Process:
             loop.add_signal_handler(number, self._stop.set)
         await serve(self.health, self.settings.health_port, self.settings.metrics_port)
         self.health.ready = True  # a standby is ready too: it can take over at once
-        if not self.settings.lease_name:
-            await self._work()
-            return
-        leading = asyncio.create_task(
-            lead(
-                self.client,
-                name=self.settings.lease_name,
-                namespace=self.settings.lease_namespace,
-                work=self._work,
-                lost=lambda: os._exit(EXIT_LOST),
-            )
-        )
+        lease = Lease(self.client, self.settings.lease_namespace, self.settings.lease_name)
+        working = asyncio.create_task(self._lead(lease) if self.settings.lease_name else self._work())
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if leading.done():
-            leading.result()
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            working.result()  # raises what ended the work
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        if self.settings.lease_name:
+            await lease.release()
+
+    async def _lead(self, lease: Lease) -> None:
+        """Work while holding the Lease; the process ends in the moment that it is lost."""
+        await lease.acquire()
+        work = asyncio.create_task(self._work())
+        await asyncio.wait({work, keep := asyncio.create_task(lease.keep())}, return_when=asyncio.FIRST_COMPLETED)
+        if keep.done():
+            os._exit(EXIT_LOST)
+        keep.cancel()
+        work.result()
 
     async def _work(self) -> None:
-        """Everything that only the leader does. Ends the process when a part of it fails: restarting is cheap."""
+        """Everything that only one process may do. Raises what a part of it raised: restarting is cheap."""
         LEADER.set(1)
-        try:
-            await self._list_until_it_works()
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(self.settings.workers):
-                    tasks.create_task(self._worker())
-                tasks.create_task(self._resync())
-                tasks.create_task(self._watch())
-        except* _Stopped:
-            log.info("stopped")
-        except* Exception as failures:
-            log.exception("the operator ends", exc_info=failures)
-            os._exit(1)
-        self._stop.set()
+        await self._list_until_it_works()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self.settings.workers):
+                tasks.create_task(self._worker())
+            tasks.create_task(self._resync())
+            tasks.create_task(self._watch())
 
     async def _list_until_it_works(self) -> None:
         """The cache must be whole before the first decision. Waits for CRDs and for an API server that is away."""
@@ -112,9 +109,7 @@ class Process:
 
     async def _watch(self) -> None:
         await app.watch(self.kinds, self.core, self.queue, self.health, self.settings.namespaces, self._stop)
-        if self._stop.is_set():
-            raise _Stopped
-        raise RuntimeError("the watches ended")
+        self._stop.set()  # kopf took over the signals: that it returned means that one came
 
     async def _worker(self) -> None:
         while True:
@@ -134,10 +129,6 @@ class Process:
                 if again is not None:
                     self.queue.add_after(key, again)
             RECONCILE_SECONDS.labels(key.kind, outcome).observe(monotonic() - started)
-
-
-class _Stopped(Exception):
-    """Ends the group of tasks when the process was asked to stop."""
 
 
 _EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError)

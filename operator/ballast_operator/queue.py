@@ -49,6 +49,7 @@ class Queue(Generic[K]):
 
     def add_after(self, key: K, seconds: float) -> None:
         """Ask for `key` at a later time. The latest wish for a key replaces the one before."""
+        self._ring()  # a wish whose time has come is not replaced by a later one
         due = self._clock() + max(0.0, seconds)
         self._due[key] = due
         heapq.heappush(self._alarms, (due, next(self._serial), key))
@@ -99,6 +100,7 @@ class Queue(Generic[K]):
         return 0.0 if since is None else self._clock() - since
 
     def _release(self, key: K) -> None:
+        self._ring()
         self._held.pop(key, None)
         if key in self._again:
             self._again.discard(key)

@@ -38,6 +38,7 @@ PERSISTENT_VOLUME_CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvol
 POD = Resource("v1", "Pod", "pods")
 SERVICE_ACCOUNT = Resource("v1", "ServiceAccount", "serviceaccounts")
 JOB = Resource("batch/v1", "Job", "jobs")
+LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 CUSTOM_RESOURCE_DEFINITION = Resource(
@@ -46,7 +47,7 @@ CUSTOM_RESOURCE_DEFINITION = Resource(
 
 _KNOWN = {
     (resource.api_version, resource.kind): resource
-    for resource in (CONFIG_MAP, EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE_ACCOUNT, JOB, ROLE, ROLE_BINDING)
+    for resource in (CONFIG_MAP, EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE_ACCOUNT, JOB, LEASE, ROLE, ROLE_BINDING)
 }
 
 

@@ -61,11 +61,6 @@ class Client:
         api.user_agent = user_agent
         return cls(api, namespace)
 
-    @property
-    def api(self) -> ApiClient:
-        """The underlying client, for the library's own leader election."""
-        return self._api
-
     async def close(self) -> None:
         await self._api.close()
 
@@ -115,6 +110,11 @@ class Client:
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
         return await self._request("POST", path, {"fieldManager": MANAGER}, obj)
 
+    async def update(self, resource: Resource, obj: Object) -> Object:
+        """Replace an object; its resource version must be the present one, else ApiError.conflict."""
+        path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        return await self._request("PUT", path, {"fieldManager": MANAGER}, obj)
+
     async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
         """Delete exactly this object (by uid, so never a namesake made since); False if it is gone already."""
         meta = obj["metadata"]
@@ -144,7 +144,7 @@ class Client:
         data = await response.read()
         if not 200 <= response.status < 300:
             raise ApiError.read(response.status, data, response.reason or "")
-        if method != "GET" and "dryRun" not in (query or {}):
+        if method != "GET" and "dryRun" not in (query or {}) and "/leases" not in path:
             self._faults.wrote()
         answer: Object = json.loads(data) if data else {}
         return answer

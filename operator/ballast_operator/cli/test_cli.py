@@ -1,0 +1,74 @@
+"""What `kubectl ballast` prints, offline."""
+
+import io
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ballast_api.conditions import Reason
+from ballast_operator.cli import status, why
+from ballast_operator.cli.advice import ADVICE, fill
+from ballast_operator.cli.render import render_file
+from ballast_operator.cli.target import Target, UnknownTarget
+from ballast_operator.kind import Children
+from ballast_operator.observe.cfrsolve import observe
+from ballast_operator.settings import Settings
+from ballast_operator.testing import job, pod, situation, solve_object
+
+LEDUC = Target.parse("cfr/leduc", "team-a")
+
+
+def test_every_reason_has_a_cause_and_a_command() -> None:
+    unseen = {Reason.DELETING, Reason.VOLUME_PENDING, Reason.RESUMED} | (set(Reason) - set(Reason))
+    for reason in set(Reason) - unseen:
+        assert ADVICE[reason].cause
+        assert "{" not in fill(ADVICE[reason].command, "cfr", "team-a", "leduc").replace("{.data", "").replace(
+            '{"spec":{', ""
+        )
+
+
+def test_why_names_the_cause_and_the_next_command() -> None:
+    waiting = {"reason": "ErrImagePull", "message": "not found"}
+    seen = observe(situation(None, job(), pod("Pending", waiting=waiting))).status
+    lines = list(why.lines(LEDUC, solve_object(status=seen)))
+    assert (
+        lines[0] == "CFRSolve team-a/leduc is Pending (ImagePullFailed): image ballast/cfr:1: ErrImagePull: not found"
+    )
+    assert lines[2] == "next:  kubectl -n team-a describe pods -l ballast.dev/owner-name=leduc"
+
+
+def test_why_says_when_nobody_looked_at_the_object() -> None:
+    assert "has no status yet" in list(why.lines(LEDUC, solve_object()))[0]
+
+
+def test_status_is_a_tree_with_the_pods_under_their_job() -> None:
+    seen = observe(situation(None, job(), pod("Running"))).status | {"iteration": 5}
+    text = "\n".join(status.lines(LEDUC, solve_object(status=seen), Children([job(active=1), pod("Running")])))
+    assert "CFRSolve team-a/leduc  Running  (iteration 5)" in text
+    assert "── Job leduc-solve  1 active" in text
+    assert "── Pod leduc-solve-x  Running on node1" in text
+
+
+@pytest.mark.parametrize("words", ["leduc", "pods/leduc", "cfr/", ""])
+def test_words_that_name_no_object_say_what_to_write(words: str) -> None:
+    with pytest.raises(UnknownTarget, match="write KIND/NAME"):
+        Target.parse(words, "team-a")
+
+
+@pytest.mark.parametrize("word", ["cfr", "cfrsolve", "cfrsolves", "CFRSolve", "cfrsolves.ballast.dev"])
+def test_any_name_of_the_kind_will_do(word: str) -> None:
+    assert Target.parse(f"{word}/x", "ns").name == "x"
+
+
+def test_render_prints_what_the_operator_would_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(yaml.safe_dump(solve_object()))
+    out = io.StringIO()
+    assert render_file(str(file), Settings(), out) == 0
+    assert [obj["kind"] for obj in yaml.safe_load_all(out.getvalue())][-1] == "Job"
+    broken = solve_object()
+    del broken["spec"]["game"]
+    file.write_text(yaml.safe_dump(broken))
+    assert render_file(str(file), Settings(), io.StringIO()) == 1
+    assert "spec.game" in capsys.readouterr().err
