@@ -49,7 +49,9 @@ class Treeplex:
             return []
         above = np.where(self.parent > 0, self.of_slot[self.parent - 1], -1)
         edges = [0]
-        while (start := edges[-1]) < self.infosets:  # those whose parents all lie above `start`; order makes them contiguous
+        while (
+            start := edges[-1]
+        ) < self.infosets:  # those whose parents all lie above `start`; order makes them contiguous
             edges.append(start + int(np.searchsorted(above[start:], start)))
         return list(pairwise(edges))
 
@@ -87,7 +89,9 @@ def build(memory: Memory, player: int, gain: Floats) -> tuple[Treeplex, NDArray[
         first=first,
         parent=sequence[above[order]].astype(np.int32),
         infoset=memory.infoset[own[order]],
-        magnitude=magnitudes(memory.game, gain, np.where(memory.remembered >= 0, number[memory.remembered], -1), len(own)),
+        magnitude=magnitudes(
+            memory.game, gain, np.where(memory.remembered >= 0, number[memory.remembered], -1), len(own)
+        ),
     )
     return plex, sequence
 

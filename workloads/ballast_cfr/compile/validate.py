@@ -59,7 +59,9 @@ def inspect(game: Game, memory: Memory) -> Report:
     warnings = [
         *game.warnings,
         sum_warning,
-        f"game {game.name}: {unreachable} nodes lie behind chance of probability zero and are left out" if unreachable else None,
+        f"game {game.name}: {unreachable} nodes lie behind chance of probability zero and are left out"
+        if unreachable
+        else None,
         f"{_forgetful(memory)}" if memory.forgets else None,
     ]
     return Report(
@@ -121,11 +123,19 @@ def _sum(game: Game) -> tuple[float, str | None, str | None]:
         return constant, None, None
     here = game.where(int(game.terminals[worst]))
     if miss[worst] <= TOLERANCE * scale:
-        return constant, None, f"{here}: payoffs add up to {sums[worst]:.17g} instead of {constant:.17g}; taken as equal"
-    return constant, (
-        f"{here}: payoffs add up to {sums[worst]:.10g} here but to {constant:.10g} at {game.where(int(game.terminals[0]))}; "
-        "only zero-sum and constant-sum games can be solved"
-    ), None
+        return (
+            constant,
+            None,
+            f"{here}: payoffs add up to {sums[worst]:.17g} instead of {constant:.17g}; taken as equal",
+        )
+    return (
+        constant,
+        (
+            f"{here}: payoffs add up to {sums[worst]:.10g} here but to {constant:.10g} at {game.where(int(game.terminals[0]))}; "
+            "only zero-sum and constant-sum games can be solved"
+        ),
+        None,
+    )
 
 
 def _absent_minded(memory: Memory) -> str | None:

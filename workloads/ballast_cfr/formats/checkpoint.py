@@ -55,26 +55,36 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Header and arrays of a checkpoint. Raises CheckpointMismatch if it is damaged or of another version."""
     content = path.read_bytes()
     if content[:7] != MAGIC[:7]:
-        raise CheckpointMismatch(f"checkpoint {path} is not a checkpoint of this solver; choose another place or delete it")
+        raise CheckpointMismatch(
+            f"checkpoint {path} is not a checkpoint of this solver; choose another place or delete it"
+        )
     if content[7:8] != MAGIC[7:8]:
         raise CheckpointMismatch(
             f"checkpoint {path} has format version {content[7]}, this solver reads version {MAGIC[7]}; use the version that wrote it"
         )
     if hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
-        raise CheckpointMismatch(f"checkpoint {path} is damaged (its digest does not match its content); delete it to start over")
+        raise CheckpointMismatch(
+            f"checkpoint {path} is damaged (its digest does not match its content); delete it to start over"
+        )
     length = int.from_bytes(content[8:16], "little")
     header = json.loads(content[16 : 16 + length])
     arrays, at = {}, 16 + length
     for entry in header.pop("arrays"):
         count = int(np.prod(entry["shape"], dtype=np.int64))
-        arrays[entry["name"]] = np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(entry["shape"]).copy()
+        arrays[entry["name"]] = (
+            np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(entry["shape"]).copy()
+        )
         at += 8 * count
     return header, arrays
 
 
 def demand_same(path: Path, held: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """Raise CheckpointMismatch naming every setting in which a checkpoint differs from what is asked for."""
-    differ = [f"{key} {_show(held.get(key))} where this solve has {_show(value)}" for key, value in asked.items() if held.get(key) != value]
+    differ = [
+        f"{key} {_show(held.get(key))} where this solve has {_show(value)}"
+        for key, value in asked.items()
+        if held.get(key) != value
+    ]
     if differ:
         raise CheckpointMismatch(
             f"checkpoint {path} holds {', and '.join(differ)}; use another checkpoint directory, or the settings it was made with"

@@ -11,7 +11,13 @@ from ballast_cfr.game import TERMINAL, Floats, Game, Ints
 from ballast_cfr.games.public_tree import Deals, PublicTree, Rules, expand
 
 # Chips won by player 0 for each way to end: at a showdown by the higher card, otherwise by who did not fold.
-_ENDS = {"pp": ("showdown", 1), "pbp": ("player 1", 1), "pbb": ("showdown", 2), "bp": ("player 0", 1), "bb": ("showdown", 2)}
+_ENDS = {
+    "pp": ("showdown", 1),
+    "pbp": ("player 1", 1),
+    "pbb": ("showdown", 2),
+    "bp": ("player 0", 1),
+    "bb": ("showdown", 2),
+}
 _CARDS = "JQK"
 
 

@@ -36,7 +36,9 @@ class _Betting:
     pot: list[float] = field(default_factory=list)  # chips the loser has put in
     folded: list[int] = field(default_factory=list)  # who folded, or -1
 
-    def add(self, player: int, label: str, actions: tuple[str, ...], board: int, pot: float = 0.0, folded: int = -1) -> int:
+    def add(
+        self, player: int, label: str, actions: tuple[str, ...], board: int, pot: float = 0.0, folded: int = -1
+    ) -> int:
         self.board.append(board)
         self.pot.append(pot)
         self.folded.append(folded)

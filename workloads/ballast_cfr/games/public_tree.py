@@ -136,7 +136,9 @@ def _assemble(
         chance=np.concatenate(levels.chance),
         payoff=np.stack([won, -won], axis=1),
         infoset_player=player[first],
-        infoset_label=[f"{deals.private_label[h]}:{tree.label[p]}" for h, p in zip(held[first], public[first], strict=True)],
+        infoset_label=[
+            f"{deals.private_label[h]}:{tree.label[p]}" for h, p in zip(held[first], public[first], strict=True)
+        ],
         infoset_actions=[tree.actions[p] for p in public[first]],
         big_blind=rules.big_blind,
     )

@@ -44,7 +44,7 @@ def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Gam
     """
     found = BUILTINS.get(name.replace("_", "-"))
     if found is None:
-        raise BadInput(f'game {name} is not built in; choose one of {", ".join(sorted(BUILTINS))}, or give a file')
+        raise BadInput(f"game {name} is not built in; choose one of {', '.join(sorted(BUILTINS))}, or give a file")
     values = {key: parameter.default for key, parameter in found.parameters.items()}
     for key, text in (parameters or {}).items():
         values[key] = _value(name, found, key, text)
@@ -55,11 +55,13 @@ def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Gam
 def _value(name: str, found: Builtin, key: str, text: str | int) -> int:
     parameter = found.parameters.get(key)
     if parameter is None:
-        raise BadInput(f'game {name} has no parameter {key}; it takes {", ".join(found.parameters)}')
+        raise BadInput(f"game {name} has no parameter {key}; it takes {', '.join(found.parameters)}")
     try:
         value = int(text)
     except ValueError:
         value = parameter.low - 1
     if not parameter.low <= value <= parameter.high:
-        raise BadInput(f"game {name}: {key} is {text}, but must be a whole number from {parameter.low} to {parameter.high}")
+        raise BadInput(
+            f"game {name}: {key} is {text}, but must be a whole number from {parameter.low} to {parameter.high}"
+        )
     return value

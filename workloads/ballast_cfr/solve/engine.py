@@ -39,7 +39,9 @@ class Engine:
     def run(self, tables: tuple[Floats, Floats, Floats]) -> None:
         """As many iterations as the tables have entries."""
         if self.program.matrix is not None:
-            kernels.run_sequence(self.alternating, self.predict, tables, *self.plex, *self.matrix, *self.state, *self.plan)
+            kernels.run_sequence(
+                self.alternating, self.predict, tables, *self.plex, *self.matrix, *self.state, *self.plan
+            )
         else:
             values = (self.plan[0][1], self.plan[1][1])
             kernels.run_tree(

@@ -38,7 +38,15 @@ def gradient(matrix: Matrix, y: Floats, g: Floats) -> None:
 
 @kernel
 def regret_matching(
-    a: int, b: int, tie: float, positive: float, negative: float, predict: float, regret: Floats, sigma: Floats, g: Floats
+    a: int,
+    b: int,
+    tie: float,
+    positive: float,
+    negative: float,
+    predict: float,
+    regret: Floats,
+    sigma: Floats,
+    g: Floats,
 ) -> float:
     """Update slots a..b-1 of one information set from their values g[slot + 1]; returns the value under the old strategy."""
     value = 0.0
@@ -65,7 +73,9 @@ def regret_matching(
 
 
 @kernel
-def update(plex: Plex, state: State, plan: Plan, weight: float, positive: float, negative: float, predict: float) -> None:
+def update(
+    plex: Plex, state: State, plan: Plan, weight: float, positive: float, negative: float, predict: float
+) -> None:
     """One player's half of an iteration, once g holds the terminals' part of its values."""
     first, parent, tie = plex
     regret, sigma, average = state

@@ -62,7 +62,9 @@ class Solver:
         self.variant = variants.variant(variant, parameters)
         self.updates = variants.updates(updates)
         self.tie_tol = float(tie_tol)
-        self.seconds = 0.0
+        self.source: dict[str, Any] | None = (
+            None  # where the game came from, for whoever resumes from a checkpoint alone
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -162,6 +164,7 @@ class Solver:
         header = {
             "settings": self.settings(),
             "gameName": game.name,
+            "source": self.source,
             "iteration": self.iteration,
             "seconds": self.seconds,
             "lookSchedule": "32/5%",
