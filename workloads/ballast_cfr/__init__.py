@@ -1,1 +1,18 @@
-"""Counterfactual regret minimisation for two-player zero-sum games."""
+"""Counterfactual regret minimisation for two-player zero-sum games, exact to the last bit on every run.
+
+    from ballast_cfr import Solver, compile, load, validate
+    solver = Solver(compile(load("leduc")), "CFRPlus")
+    solver.step(1000)
+    print(solver.exploitability(), solver.value())
+
+Data flows through the folders in this order: `formats` and `games` make a `Game`; `compile` checks it and turns it into arrays; `solve`
+iterates on them; `evaluate` judges strategies; `export` writes them. `job` is all of it as a pod, `cli` as a command. Start reading at
+`game.py`, then `solve/kernels.py`.
+"""
+
+from ballast_cfr.compile.program import compile_game as compile  # noqa: A004 - the word users look for
+from ballast_cfr.compile.validate import validate
+from ballast_cfr.load import load
+from ballast_cfr.solve.solver import Solver
+
+__all__ = ["Solver", "compile", "load", "validate"]

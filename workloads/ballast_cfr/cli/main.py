@@ -1,0 +1,236 @@
+"""`python -m ballast_cfr`: parse, call, print."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ballast_cfr import errors
+from ballast_cfr.cli.arguments import parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    asked = parser().parse_args(arguments)
+    try:
+        return COMMANDS[asked.command](asked)
+    except errors.SolverError as error:
+        print(f"{asked.command}: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _validate(asked: argparse.Namespace) -> int:
+    from ballast_cfr.compile.validate import validate
+    from ballast_cfr.load import load
+
+    report = validate(load(asked.game, **dict(asked.game_parameter)))
+    for warning in report.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    facts = asdict(report)
+    if asked.json:
+        _emit(asked.json, facts)
+    else:
+        shown = {key: value for key, value in facts.items() if key not in ("warnings", "problems", "forgetful")}
+        for key, value in shown.items():
+            print(f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}")
+    report.demand(asked.allow_imperfect_recall)
+    return errors.EXIT_DONE
+
+
+def _solve(asked: argparse.Namespace) -> int:
+    from ballast_cfr.compile.program import compile_game
+    from ballast_cfr.load import load
+    from ballast_cfr.solve.solver import Solver
+
+    parameters = dict(asked.game_parameter)
+    program = compile_game(load(asked.game, **parameters), asked.form, asked.allow_imperfect_recall)
+    solver = Solver(
+        program,
+        asked.variant,
+        updates=asked.updates,
+        tie_tol=asked.tie_tolerance,
+        parameters=dict(asked.parameter),
+    )
+    solver.source = {"game": asked.game, "parameters": parameters, "allowImperfectRecall": asked.allow_imperfect_recall}
+    return _drive(solver, asked)
+
+
+def _resume(asked: argparse.Namespace) -> int:
+    return _drive(_from_checkpoint(asked.checkpoint, asked.game), asked)
+
+
+def _from_checkpoint(path: Path, game: str | None) -> Any:
+    """The solver that a checkpoint describes, where it was."""
+    from ballast_cfr.compile.program import compile_game
+    from ballast_cfr.formats import checkpoint
+    from ballast_cfr.load import load
+    from ballast_cfr.solve.solver import Solver
+
+    if not path.is_file():
+        raise errors.BadInput(f"checkpoint {path} does not exist")
+    header, _ = checkpoint.read(path)
+    settings, source = header["settings"], header["source"]
+    if game is None and source is None:
+        raise errors.BadInput(f"checkpoint {path} does not say where its game is; give it with --game")
+    parameters = source["parameters"] if source and game in (None, source["game"]) else {}
+    program = compile_game(
+        load(game or source["game"], **parameters), settings["form"], bool(source and source["allowImperfectRecall"])
+    )
+    solver = Solver(
+        program,
+        settings["variant"],
+        updates=settings["updates"],
+        tie_tol=settings["tieTolerance"],
+        parameters=settings["parameters"],
+    )
+    solver.source = source
+    solver.load(path)
+    return solver
+
+
+def _drive(solver: Any, asked: argparse.Namespace) -> int:
+    """Solve with a progress bar; write whatever was asked for."""
+    from ballast_cfr.cli.progress import Bar
+    from ballast_cfr.export.summary import summary
+    from ballast_cfr.solve.goal import stop
+
+    told: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: told.append(number))
+    for warning in solver.program.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    rule = stop(solver.program.game, asked.exploitability, asked.unit, asked.max_iterations, asked.max_seconds)
+    bar = Bar(rule, quiet=asked.quiet)
+    outcome = solver.solve(rule, interrupted=lambda: bool(told), progress=bar.show)
+    bar.close()
+    if asked.save_to:
+        solver.save(asked.save_to)
+    facts = summary(solver, outcome)
+    if asked.output:
+        _write_strategy(asked.output, solver, facts)
+    if asked.json:
+        _emit(asked.json, facts)
+    elif not asked.quiet:
+        _print(facts)
+    return 128 + told[0] if outcome.reason == "Interrupted" else errors.EXIT_DONE
+
+
+def _write_strategy(path: Path, solver: Any, facts: Mapping[str, Any]) -> None:
+    from ballast_cfr.export.strategy import FORMATS, write
+
+    form = FORMATS.get(path.suffix.removeprefix(".").upper())
+    if form is None:
+        raise errors.BadInput(f"output {path} has the suffix {path.suffix or 'none'}; choose .csv or .json")
+    write(path, form(solver.program, solver.average(), facts))
+
+
+def _evaluate(asked: argparse.Namespace) -> int:
+    from ballast_cfr.compile.program import compile_game
+    from ballast_cfr.evaluate.best_response import evaluate
+    from ballast_cfr.export.strategy import read_csv
+    from ballast_cfr.load import load
+
+    form = "tree" if asked.allow_imperfect_recall else "auto"
+    program = compile_game(load(asked.game, **dict(asked.game_parameter)), form, asked.allow_imperfect_recall)
+    found = evaluate(program, read_csv(program, asked.strategy))
+    span = program.game.span
+    facts = {
+        "game": program.game.name,
+        "exploitability": found.exploitability,
+        "exploitabilityPerSpan": found.exploitability / span if span else 0.0,
+        "exploitabilityIsBound": not program.exact_recall,
+        "value": found.value,
+        "valueBounds": [found.lower, found.upper],
+    }
+    if asked.json:
+        _emit(asked.json, facts)
+    else:
+        _print(facts)
+    return errors.EXIT_DONE
+
+
+def _export(asked: argparse.Namespace) -> int:
+    from ballast_cfr.export.strategy import write
+    from ballast_cfr.formats.efg_write import write as lines
+    from ballast_cfr.load import load
+
+    if asked.output.suffix == ".efg":
+        write(asked.output, lines(load(asked.source, **dict(asked.game_parameter))))
+        return errors.EXIT_DONE
+    from ballast_cfr.export.summary import summary
+    from ballast_cfr.solve.solver import Outcome
+
+    solver = _from_checkpoint(Path(asked.source), asked.game)
+    facts = summary(solver, Outcome("Checkpoint", solver.iteration, None, solver.seconds))
+    _write_strategy(asked.output, solver, facts)
+    return errors.EXIT_DONE
+
+
+def _job(asked: argparse.Namespace) -> int:
+    from ballast_cfr.job.run import Request, run
+
+    return run(
+        Request(
+            game=asked.game_builtin or asked.game_file,
+            game_parameters=dict(asked.game_parameter),
+            sha256=asked.game_sha256,
+            variant=asked.variant,
+            updates=asked.updates,
+            tie_tolerance=asked.tie_tolerance,
+            parameters=dict(asked.parameter),
+            exploitability=asked.exploitability,
+            unit=asked.unit,
+            max_iterations=asked.max_iterations,
+            max_seconds=asked.max_seconds,
+            checkpoint_directory=asked.checkpoint_dir,
+            checkpoint_interval=asked.checkpoint_interval,
+            output_file=asked.output_file,
+            output_format=asked.output_format,
+            result=asked.result_configmap,
+            status_port=asked.status_port,
+            termination_log=asked.termination_log,
+        )
+    )
+
+
+def _warm(_: argparse.Namespace) -> int:
+    from ballast_cfr.solve.warm import warm
+
+    print(warm())
+    return errors.EXIT_DONE
+
+
+def _bench(asked: argparse.Namespace) -> int:
+    from ballast_cfr.cli.bench import bench
+
+    return bench(asked.games.split(","), asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
+
+
+def _emit(path: Path, facts: Mapping[str, Any]) -> None:
+    text = json.dumps(facts, indent=1) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        path.write_text(text)
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    for key, value in facts.items():
+        if key not in ("warnings", "gameHash"):
+            print(f"{key:22} {value:.10g}" if isinstance(value, float) else f"{key:22} {value}")
+
+
+COMMANDS = {
+    "validate": _validate,
+    "solve": _solve,
+    "resume": _resume,
+    "eval": _evaluate,
+    "export": _export,
+    "job": _job,
+    "warm": _warm,
+    "bench": _bench,
+}

@@ -1,0 +1,1 @@
+"""From a game tree to flat arrays: recall, sequences, payoffs."""

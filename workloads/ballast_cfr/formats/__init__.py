@@ -1,0 +1,1 @@
+"""Files: Gambit .efg in and out, checkpoints."""

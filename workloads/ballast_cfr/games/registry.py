@@ -1,0 +1,67 @@
+"""The built-in games: their parameters, with limits, and their size before they are built."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ballast_cfr.errors import BadInput
+from ballast_cfr.game import Game
+from ballast_cfr.games import kuhn, leduc, liars_dice
+from ballast_cfr.memory import demand
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An integer parameter and the values it may take."""
+
+    default: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A generator, with what it takes; `nodes` says from the parameters how large the tree will be."""
+
+    make: Callable[..., Game]
+    nodes: Callable[..., int]
+    parameters: Mapping[str, Parameter]
+
+
+BUILTINS: dict[str, Builtin] = {
+    "kuhn": Builtin(kuhn.kuhn, kuhn.nodes, {"cards": Parameter(3, 2, 1000)}),
+    "leduc": Builtin(leduc.leduc, leduc.nodes, {"ranks": Parameter(3, 2, 100)}),
+    "liars-dice": Builtin(
+        liars_dice.liars_dice, liars_dice.nodes, {"dice": Parameter(1, 1, 4), "faces": Parameter(6, 2, 12)}
+    ),
+}
+
+
+def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Game:
+    """Build a game by name.
+
+    parameters: values as integers or their text. Raises BadInput for an unknown name or parameter, OutOfMemory if the tree would
+    not fit this machine (or container), before it is built.
+    """
+    found = BUILTINS.get(name.replace("_", "-"))
+    if found is None:
+        raise BadInput(f"game {name} is not built in; choose one of {', '.join(sorted(BUILTINS))}, or give a file")
+    values = {key: parameter.default for key, parameter in found.parameters.items()}
+    for key, text in (parameters or {}).items():
+        values[key] = _value(name, found, key, text)
+    demand(f"game {name}", found.nodes(**values))
+    return found.make(**values)
+
+
+def _value(name: str, found: Builtin, key: str, text: str | int) -> int:
+    parameter = found.parameters.get(key)
+    if parameter is None:
+        raise BadInput(f"game {name} has no parameter {key}; it takes {', '.join(found.parameters)}")
+    try:
+        value = int(text)
+    except ValueError:
+        value = parameter.low - 1
+    if not parameter.low <= value <= parameter.high:
+        raise BadInput(
+            f"game {name}: {key} is {text}, but must be a whole number from {parameter.low} to {parameter.high}"
+        )
+    return value

@@ -1,0 +1,241 @@
+"""The inner loops: regret updates over the sequence form and over the tree.
+
+One iteration for player i, given the other player's realisation plan y, is
+
+    g = A y                                      counterfactual value of each of i's sequences, from terminals
+    bottom-up over information sets I:  v(I) = sum_a sigma(a) g(a);   r(a) = g(a) - v(I);   g(above I) += v(I)
+    R <- (R + r) * (p_t if positive else n_t);   sigma'(a) ~ max(R(a) + c r(a), 0), uniform if all are zero
+    top-down:  S += w_t x;   x(a) = x(above I) sigma'(a)
+
+and the variants differ only in the tables p, n, w and in c (`variants.py`). r counts as zero where it is within the tie tolerance.
+Hart & Mas-Colell 2000; Zinkevich et al. 2007; von Stengel 1996 for the sequence form. Every sum has one order and nothing is fused,
+so that any processor, and the GPU, can come to the same bits.
+"""
+
+import numpy as np
+
+from ballast_cfr.game import Floats, Ints
+from ballast_cfr.solve.jit import kernel
+
+Plex = tuple[Ints, Ints, Floats]  # first (I + 1,), parent (I,), tie threshold (I,)
+Matrix = tuple[Ints, Ints, Floats]  # start (S + 2,), column (nnz,), value (nnz,)
+Nodes = tuple[Ints, Ints, Ints, Floats, Floats]  # parent, actor, slot, chance, gain: each (N,)
+State = tuple[Floats, Floats, Floats]  # regret, strategy, average: each (S,)
+Plan = tuple[Floats, Floats]  # realisation plan x and values g, each (S + 1,), sequence 0 first
+Tables = tuple[Floats, Floats, Floats]  # weight w, positive p, negative n: one entry for each iteration
+
+
+@kernel
+def gradient(matrix: Matrix, y: Floats, g: Floats) -> None:
+    """g = A y, each row from left to right."""
+    start, column, value = matrix
+    for row in range(g.size):
+        total = 0.0
+        for entry in range(start[row], start[row + 1]):
+            total += value[entry] * y[column[entry]]
+        g[row] = total
+
+
+@kernel
+def regret_matching(
+    a: int,
+    b: int,
+    tie: float,
+    positive: float,
+    negative: float,
+    predict: float,
+    regret: Floats,
+    sigma: Floats,
+    g: Floats,
+) -> float:
+    """Update slots a..b-1 of one information set from their values g[slot + 1]; returns the value under the old strategy."""
+    value = 0.0
+    for k in range(a, b):
+        value += sigma[k] * g[k + 1]
+    total = 0.0
+    for k in range(a, b):
+        r = g[k + 1] - value
+        r = 0.0 if abs(r) <= tie else r
+        s = regret[k] + r
+        s = s * positive if s > 0.0 else s * negative
+        regret[k] = s
+        m = s + predict * r
+        m = m if m > 0.0 else 0.0
+        sigma[k] = m
+        total += m
+    if total > 0.0:
+        for k in range(a, b):
+            sigma[k] = sigma[k] / total
+    else:
+        for k in range(a, b):
+            sigma[k] = 1.0 / (b - a)
+    return value
+
+
+@kernel
+def update(
+    plex: Plex, state: State, plan: Plan, weight: float, positive: float, negative: float, predict: float
+) -> None:
+    """One player's half of an iteration, once g holds the terminals' part of its values."""
+    first, parent, tie = plex
+    regret, sigma, average = state
+    x, g = plan
+    for i in range(parent.size - 1, -1, -1):
+        g[parent[i]] += regret_matching(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, g)
+    for i in range(parent.size):
+        reach = x[parent[i]]
+        for k in range(first[i], first[i + 1]):
+            average[k] += weight * x[k + 1]
+            x[k + 1] = reach * sigma[k]
+
+
+@kernel
+def realise(plex: Plex, sigma: Floats, x: Floats) -> None:
+    """The realisation plan x (S + 1,) of a behaviour strategy (S,)."""
+    first, parent, _ = plex
+    x[0] = 1.0
+    for i in range(parent.size):
+        for k in range(first[i], first[i + 1]):
+            x[k + 1] = x[parent[i]] * sigma[k]
+
+
+@kernel
+def run_sequence(
+    alternating: bool,
+    predict: float,
+    tables: Tables,
+    plex0: Plex,
+    plex1: Plex,
+    matrix0: Matrix,
+    matrix1: Matrix,
+    state0: State,
+    state1: State,
+    plan0: Plan,
+    plan1: Plan,
+) -> None:
+    """As many iterations as the tables have entries, on the sequence form."""
+    weight, positive, negative = tables
+    for t in range(weight.size):
+        gradient(matrix0, plan1[0], plan0[1])
+        if not alternating:
+            gradient(matrix1, plan0[0], plan1[1])
+        update(plex0, state0, plan0, weight[t], positive[t], negative[t], predict)
+        if alternating:
+            gradient(matrix1, plan0[0], plan1[1])
+        update(plex1, state1, plan1, weight[t], positive[t], negative[t], predict)
+
+
+@kernel
+def walk(
+    player: int, nodes: Nodes, own: Floats, other: Floats, average: Floats, reach: Floats, q: Floats, weight: float
+) -> None:
+    """The tree form's gradient: q[slot + 1] sums (reach of all others) times (value of the node behind), over the nodes.
+
+    own, other: strategies (S,). reach: (3, N) scratch for own reach, others' reach, value. Adds weight x own reach to the average.
+    """
+    parent, actor, slot, chance, gain = nodes
+    sign = 1.0 if player == 0 else -1.0
+    reach[0, 0] = 1.0
+    reach[1, 0] = 1.0
+    reach[2, 0] = sign * gain[0]
+    for n in range(1, parent.size):
+        above = parent[n]
+        mine, theirs = reach[0, above], reach[1, above]
+        if actor[n] == player:
+            mine *= own[slot[n]]
+            average[slot[n]] += weight * mine
+        elif actor[n] >= 0:
+            theirs *= other[slot[n]]
+        else:
+            theirs *= chance[n]
+        reach[0, n] = mine
+        reach[1, n] = theirs
+        reach[2, n] = sign * gain[n]
+    q[:] = 0.0
+    for n in range(parent.size - 1, 0, -1):
+        above = parent[n]
+        value = reach[2, n]
+        if actor[n] == player:
+            q[slot[n] + 1] += reach[1, above] * value
+            reach[2, above] += own[slot[n]] * value
+        elif actor[n] >= 0:
+            reach[2, above] += other[slot[n]] * value
+        else:
+            reach[2, above] += chance[n] * value
+
+
+@kernel
+def match_all(plex: Plex, state: State, q: Floats, positive: float, negative: float, predict: float) -> None:
+    """Regret matching in every information set, from values that are complete already."""
+    first, _, tie = plex
+    regret, sigma, _ = state
+    for i in range(tie.size):
+        regret_matching(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, q)
+
+
+@kernel
+def run_tree(
+    alternating: bool,
+    predict: float,
+    tables: Tables,
+    plex0: Plex,
+    plex1: Plex,
+    nodes: Nodes,
+    state0: State,
+    state1: State,
+    reach: Floats,
+    q0: Floats,
+    q1: Floats,
+) -> None:
+    """As many iterations as the tables have entries, on the tree form."""
+    weight, positive, negative = tables
+    for t in range(weight.size):
+        walk(0, nodes, state0[1], state1[1], state0[2], reach, q0, weight[t])
+        if not alternating:
+            walk(1, nodes, state1[1], state0[1], state1[2], reach, q1, weight[t])
+        match_all(plex0, state0, q0, positive[t], negative[t], predict)
+        if alternating:
+            walk(1, nodes, state1[1], state0[1], state1[2], reach, q1, weight[t])
+        match_all(plex1, state1, q1, positive[t], negative[t], predict)
+
+
+@kernel
+def average_strategy(first: Ints, average: Floats, sigma: Floats) -> None:
+    """Normalise the summed strategy (S,) in each information set; uniform where it was never reached."""
+    for i in range(first.size - 1):
+        total = 0.0
+        for k in range(first[i], first[i + 1]):
+            total += average[k]
+        for k in range(first[i], first[i + 1]):
+            sigma[k] = average[k] / total if total > 0.0 else 1.0 / (first[i + 1] - first[i])
+
+
+@kernel
+def best_response(plex: Plex, g: Floats) -> float:
+    """Value of the best pure strategy, from the terminals' part g of the sequences' values (changed)."""
+    first, parent, _ = plex
+    for i in range(parent.size - 1, -1, -1):
+        best = g[first[i] + 1]
+        for k in range(first[i] + 1, first[i + 1]):
+            best = max(best, g[k + 1])
+        g[parent[i]] += best
+    return g[0]
+
+
+@kernel
+def judge(plex0: Plex, plex1: Plex, matrix0: Matrix, matrix1: Matrix, sigma0: Floats, sigma1: Floats) -> Floats:
+    """Value of two behaviour strategies for player 0, and each player's best reply to the other: (3,)."""
+    x = np.empty(sigma0.size + 1)
+    y = np.empty(sigma1.size + 1)
+    realise(plex0, sigma0, x)
+    realise(plex1, sigma1, y)
+    result = np.zeros(3)
+    g = np.empty(x.size)
+    gradient(matrix0, y, g)
+    for k in range(x.size):
+        result[0] += x[k] * g[k]
+    result[1] = best_response(plex0, g)
+    g = np.empty(y.size)
+    gradient(matrix1, x, g)
+    result[2] = best_response(plex1, g)
+    return result

@@ -1,0 +1,181 @@
+"""The solver: state, steps, and the loop that runs them until a stop rule is met."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ballast_cfr.compile.program import Program
+from ballast_cfr.errors import BadInput
+from ballast_cfr.evaluate.best_response import Evaluation, evaluate
+from ballast_cfr.formats import checkpoint
+from ballast_cfr.game import Floats
+from ballast_cfr.solve import variants
+from ballast_cfr.solve.schedule import Stop, is_look
+
+# Longest stretch of iterations in one call, so that signals and other threads get their turn.
+_SLICE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Look:
+    """The strategy's quality at one iteration."""
+
+    iteration: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a solve ended. reason: TargetReached, IterationLimit, TimeLimit or Interrupted; look: at the last iteration, but for
+    Interrupted, where it is the last one taken, if any."""
+
+    reason: str
+    iteration: int
+    look: Look | None
+    seconds: float
+
+
+class Solver:
+    """Counterfactual regret minimisation on a compiled game.
+
+    variant: CFR, CFRPlus, DCFR or PCFRPlus, with `parameters` (variants.py). updates: Alternating or Simultaneous. tie_tol: regrets
+    within this many units in the last place of the largest value they could come from count as zero; 0 takes them literally.
+    Strategies, averages and regrets are arrays (S,) for each player, in the order of `program.plex[player]`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        variant: str = "CFRPlus",
+        *,
+        updates: str = "Alternating",
+        tie_tol: float = 64,
+        parameters: Mapping[str, str | float] | None = None,
+    ) -> None:
+        if not 0 <= tie_tol <= 2**40:
+            raise BadInput(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
+        self.program = program
+        self.variant = variants.variant(variant, parameters)
+        self.updates = variants.updates(updates)
+        self.tie_tol = float(tie_tol)
+        self.source: dict[str, Any] | None = (
+            None  # where the game came from, for whoever resumes from a checkpoint alone
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to iteration 0, both players uniform."""
+        from ballast_cfr.solve.engine import Engine
+
+        self.iteration = 0
+        self.seconds = 0.0
+        self.last_look: Look | None = None
+        self._engine = Engine(self.program, self.variant.predict, self.updates == "Alternating", self.tie_tol)
+
+    def step(self, iterations: int = 1) -> None:
+        """Do exactly this many iterations."""
+        self._engine.run(self.variant.tables(self.iteration, iterations))
+        self.iteration += iterations
+
+    def evaluate(self) -> Evaluation:
+        """Value, bounds and exploitability of the average strategies, exactly."""
+        if self.last_look is None or self.last_look.iteration != self.iteration:
+            strategies = self.average()
+            found = self._engine.evaluate(strategies) or evaluate(self.program, strategies)
+            self.last_look = Look(self.iteration, found)
+        return self.last_look.evaluation
+
+    def exploitability(self) -> float:
+        """Half of what both players together could win against the average strategies by best replies (NashConv / 2)."""
+        return self.evaluate().exploitability
+
+    def value(self) -> float:
+        """Payoff of player 0 when both play their average strategies."""
+        return self.evaluate().value
+
+    def average(self) -> tuple[Floats, Floats]:
+        """The average strategies: what converges to an equilibrium."""
+        return self._engine.average()
+
+    def current(self) -> tuple[Floats, Floats]:
+        """The strategies of the next iteration."""
+        return self._engine.copies(1)
+
+    def regrets(self) -> tuple[Floats, Floats]:
+        """Cumulative regrets."""
+        return self._engine.copies(0)
+
+    def solve(
+        self,
+        stop: Stop,
+        *,
+        interrupted: Callable[[], bool] = lambda: False,
+        progress: Callable[["Solver"], None] = lambda _: None,
+    ) -> Outcome:
+        """Iterate until a stop rule is met. `progress` is called, and `interrupted` asked, about 20 times a second, between
+        iterations."""
+        begun, before = time.monotonic(), self.seconds
+        slice_iterations = 1
+        while (reason := self._reason(stop)) is None:
+            if interrupted():
+                reason = "Interrupted"
+                break
+            count = min(stop.target(self.iteration) - self.iteration, slice_iterations)
+            started = time.monotonic()
+            self.step(count)
+            now = time.monotonic()
+            self.seconds = before + now - begun
+            if now - started < _SLICE_SECONDS / 2 and count == slice_iterations:
+                slice_iterations *= 2
+            elif now - started > _SLICE_SECONDS and slice_iterations > 1:
+                slice_iterations //= 2
+            progress(self)
+        return Outcome(reason, self.iteration, self.last_look, self.seconds)
+
+    def _reason(self, stop: Stop) -> str | None:
+        """Why to stop here, if at all. Looks at the exploitability where the schedule says so."""
+        limit = stop.iterations is not None and self.iteration >= stop.iterations
+        late = stop.seconds is not None and self.seconds >= stop.seconds
+        if is_look(self.iteration) or limit or late:
+            found = self.evaluate().exploitability
+            if stop.exploitability is not None and found <= stop.exploitability and (is_look(self.iteration) or limit):
+                return "TargetReached"
+        return "IterationLimit" if limit else "TimeLimit" if late else None
+
+    def settings(self) -> dict[str, Any]:
+        """What a checkpoint must share with a solver for the one to go on from the other."""
+        return {
+            "game": self.program.game.digest,
+            "form": self.program.form,
+            "variant": self.variant.name,
+            "parameters": dict(self.variant.parameters),
+            "updates": self.updates,
+            "tieTolerance": self.tie_tol,
+            "dtype": "float64",
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint (format: formats/checkpoint.py), replacing the one there."""
+        game = self.program.game
+        header = {
+            "settings": self.settings(),
+            "gameName": game.name,
+            "source": self.source,
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "lookSchedule": "32/5%",
+        }
+        checkpoint.write(Path(path), header, self._engine.arrays())
+
+    def load(self, path: str | Path) -> None:
+        """Go on from a checkpoint, to the bit. Raises CheckpointMismatch if it is damaged or not of this game and these settings."""
+        header, arrays = checkpoint.read(Path(path))
+        checkpoint.demand_same(Path(path), header["settings"], self.settings())
+        self.iteration = int(header["iteration"])
+        self.seconds = float(header["seconds"])
+        self.last_look = None
+        self._engine.restore(arrays)
