@@ -55,7 +55,7 @@ class BuiltinGame(Model):
 
     name: GameName = field("Which game.", examples=["leduc"])
     parameters: dict[str, str] = field(
-        "Sizes of the game, as text, such as `ranks: \"4\"` for leduc. Unset: the game's usual size.",
+        'Sizes of the game, as text, such as `ranks: "4"` for leduc. Unset: the game\'s usual size.',
         default_factory=dict,
         max_items=32,
     )
