@@ -76,8 +76,9 @@ def bounds(value: Any, schema: Schema, path: str) -> Iterator[str]:
     if "pattern" in schema and isinstance(value, str) and not matches(schema["pattern"], value):
         yield f"{path} is {value!r}, which does not match {schema['pattern']}"
     for key, kind, words, holds in SIZES:
-        if key in schema and isinstance(value, kind) and not holds(len(value), schema[key]):
-            yield f"{path} has {words.format(len(value), schema[key])}"
+        size = len(value) if isinstance(value, str | list | dict) and isinstance(value, kind) else None
+        if size is not None and key in schema and not holds(size, schema[key]):
+            yield f"{path} has {words.format(size, schema[key])}"
     for key, words, holds in BOUNDS:
         if key in schema and isinstance(value, int) and not holds(value, schema[key]):
             yield f"{path} is {value}, but must be {words} {schema[key]}"
