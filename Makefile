@@ -46,5 +46,5 @@ deploy: .venv/ready ## the chart into the current KUBECONFIG
 bench: .venv/ready ## measured tables for docs/performance
 	$(PY) -m ballast_cfr bench
 
-crds: .venv/ready ## write crds/*.yaml from the models
-	$(PY) -m ballast_operator crds --write
+crds: .venv/ready ## write crds/*.yaml, the chart's CRDs and docs/reference.md from the models
+	$(PY) -m ballast_api.schema --write

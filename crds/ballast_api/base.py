@@ -82,7 +82,7 @@ def field(description: str = "", /, **limits: Any) -> Any:
     without a default is required, one with `absent=None` may be left out. `list_map_keys` names the keys of a list
     that is a map; `max_items` bounds a list or map that a rule walks.
     """
-    extra = {key: limits.pop(key) for key in ("list_map_keys", "max_items") if key in limits}
+    extra: dict[str, Any] = {key: limits.pop(key) for key in ("list_map_keys", "max_items") if key in limits}
     if "default" not in limits and "default_factory" not in limits:
         limits["default"] = limits.pop("absent", ...)
     return Field(description=description or None, json_schema_extra={"ballast": extra} if extra else None, **limits)

@@ -7,7 +7,17 @@ from pydantic import ConfigDict
 
 from ballast_api.base import Column, Kind, Model, Rule, field
 from ballast_api.conditions import Conditions
-from ballast_api.meta import DECIMAL, Decimal, LocalObjectReference, Metadata, SignedDecimal, Size, Time
+from ballast_api.meta import (
+    DECIMAL,
+    ConfigMapKeyRef,
+    Decimal,
+    LocalObjectReference,
+    Metadata,
+    SignedDecimal,
+    Size,
+    Time,
+    VolumePath,
+)
 from ballast_api.template import Template
 
 
@@ -55,33 +65,9 @@ class BuiltinGame(Model):
 
     name: GameName = field("Which game.", examples=["leduc"])
     parameters: dict[str, str] = field(
-        "Sizes of the game, as text, such as `ranks: \"4\"` for leduc. Unset: the game's usual size.",
+        'Sizes of the game, as text, such as `ranks: "4"` for leduc. Unset: the game\'s usual size.',
         default_factory=dict,
         max_items=32,
-    )
-
-
-class ConfigMapKeyRef(Model):
-    """One key of a ConfigMap of this namespace."""
-
-    name: str = field("Name of the ConfigMap, in this namespace.", min_length=1, max_length=253)
-    key: str = field("Key in the ConfigMap that holds the file.", pattern="^[-._a-zA-Z0-9]+$", max_length=253)
-
-
-class VolumePath(Model):
-    """A path on a PersistentVolumeClaim of this namespace."""
-
-    rules: ClassVar = (
-        Rule(
-            r"!self.path.matches('^/|(^|/)\\.\\.(/|$)')",
-            "path is relative to the root of the volume and stays on it; remove the leading slash and every '..'",
-            ".path",
-        ),
-    )
-
-    claim_name: str = field("Name of the PersistentVolumeClaim, in this namespace.", min_length=1, max_length=253)
-    path: str = field(
-        "Path on the volume, without a leading slash.", min_length=1, max_length=1024, examples=["games/leduc.efg"]
     )
 
 
@@ -227,6 +213,21 @@ class CFRSolveSpec(Model):
     """What to solve, how, and until when. Only suspend and ttlSecondsAfterFinished can change later."""
 
     immutable_but_for: ClassVar = ("suspend", "ttlSecondsAfterFinished")
+    rules: ClassVar = (
+        Rule(
+            "!has(self.template) || !has(self.template.volumes)"
+            " || !self.template.volumes.exists(v, v.name in ['scratch', 'checkpoint', 'game', 'output'])",
+            "template.volumes: scratch, checkpoint, game and output are the solver's own volumes; use another name",
+            ".template.volumes",
+        ),
+        Rule(
+            "!has(self.template) || !has(self.template.volumeMounts)"
+            " || !self.template.volumeMounts.exists(m,"
+            " m.mountPath in ['/tmp', '/ballast'] || m.mountPath.startsWith('/ballast/'))",
+            "template.volumeMounts: /tmp and /ballast are the solver's own folders; mount the volume elsewhere",
+            ".template.volumeMounts",
+        ),
+    )
 
     game: Game = field()
     stop: Stop = field()
@@ -335,9 +336,7 @@ class CFRSolve(Kind):
         Column("Target", ".spec.stop.exploitability"),
         Column("Age", ".metadata.creationTimestamp", type="date"),
         Column("Value", ".status.value", priority=1),
-        Column("Iter/s", ".status.iterationsPerSecond", priority=1),
         Column("ETA", ".status.etaSeconds", type="integer", priority=1),
-        Column("Result", ".status.result.configMapRef.name", priority=1),
     )
 
     metadata: Metadata = field()

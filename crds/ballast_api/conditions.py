@@ -90,7 +90,9 @@ def readable(conditions: Any) -> Any:
     """
     if not isinstance(conditions, list):
         return conditions
-    return [c for c in conditions if isinstance(c, Condition) or (c.get("type") in _TYPES and c.get("reason") in _REASONS)]
+    return [
+        c for c in conditions if isinstance(c, Condition) or (c.get("type") in _TYPES and c.get("reason") in _REASONS)
+    ]
 
 
 _TYPES = frozenset(Type)

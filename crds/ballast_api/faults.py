@@ -1,4 +1,4 @@
-"""`faults`: why the API server would refuse an object, said without a server. For `kubectl ballast render -f` and tests.
+"""`faults`: why the API server would refuse an object, said without a server, as for `kubectl ballast render -f`.
 
 It reads the same schema and the same CEL rules that the CRD carries, so there is no second list of rules. Importing
 it needs the `operator` extra (a CEL evaluator); the models themselves do not.
@@ -24,35 +24,26 @@ def faults(obj: Mapping[str, Any]) -> list[str]:
         known = ", ".join(k.kind for k in KINDS)
         return [f"kind {obj.get('kind')} of {obj.get('apiVersion')} is not known; known in {API_VERSION}: {known}"]
     schema = schema_of(kind)
-    whole = check.with_defaults({key: value for key, value in obj.items() if key != "status"}, schema)
-    found = name_faults(whole.get("metadata"), schema)
-    members = schema["properties"] | {"metadata": {"type": "object", "additionalProperties": {}}}
-    for key in schema["required"]:
-        found += [f"{key} is required; add it"] if key not in whole else []
-    for key, value in whole.items():
-        if key == "metadata":
-            continue
-        found += check.faults(value, members[key], key) if key in members else [f"{key} is not a field; remove it"]
-    if found:
-        return found
-    bare = {key: members[key] for key in whole if key != "metadata"} | {"metadata": {}}
-    return [text.lstrip(".: ") for text in check.broken_rules(whole, schema | {"properties": bare}, "")]
-
-
-def name_faults(metadata: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Faults of metadata.name; the rest of metadata is the API server's own."""
+    metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str):
         return ["metadata.name is required; add it"]
-    longest = schema["properties"]["metadata"]["properties"]["name"]["maxLength"]
-    if len(name) > longest:
-        return [f"metadata.name has {len(name)} characters, but may have at most {longest}"]
-    if not all(NAME.fullmatch(part) for part in name.split(".")):
-        return [f"metadata.name {name!r} may have only lower-case letters, digits and '-' between them"]
-    return []
+    judged = {key: value for key, value in obj.items() if key != "status"} | {"metadata": {"name": name}}
+    whole = check.with_defaults(judged, schema)
+    found = [*name_faults(name), *check.faults(whole, schema, "")] or [*check.broken_rules(whole, schema, "")]
+    return [text.lstrip(".: ") for text in found]
+
+
+def name_faults(name: str) -> list[str]:
+    """Faults of metadata.name by the API server's own rule for every kind."""
+    if all(NAME.fullmatch(part) for part in name.split(".")):
+        return []
+    return [f"metadata.name {name!r} may have only lower-case letters and digits, with '-' or '.' between them"]
 
 
 @cache
 def schema_of(kind: type[Kind]) -> dict[str, Any]:
-    """The kind's schema, made once."""
-    return root(kind)
+    """The kind's schema, made once. The status is left out: it is the operator's, and the server drops a user's."""
+    schema = root(kind)
+    del schema["properties"]["status"]
+    return schema

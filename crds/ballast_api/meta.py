@@ -1,10 +1,10 @@
 """What all kinds share: metadata as the operator reads it, references to other objects, and types of single values."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from ballast_api.base import Model, OpenAPI, field
+from ballast_api.base import Model, OpenAPI, Rule, field
 
 # An exponent of two digits keeps double() finite: CEL turns an overflow into an error without a sentence.
 DECIMAL = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"
@@ -47,3 +47,27 @@ class LocalObjectReference(Model):
     """An object of the same namespace, by name."""
 
     name: str = field("Name of the object, in this namespace.", min_length=1, max_length=253)
+
+
+class ConfigMapKeyRef(Model):
+    """One key of a ConfigMap of this namespace."""
+
+    name: str = field("Name of the ConfigMap, in this namespace.", min_length=1, max_length=253)
+    key: str = field("Key in the ConfigMap that holds the file.", pattern="^[-._a-zA-Z0-9]+$", max_length=253)
+
+
+class VolumePath(Model):
+    """A path on a PersistentVolumeClaim of this namespace."""
+
+    rules: ClassVar = (
+        Rule(
+            r"!self.path.matches('^/|(^|/)\\.\\.(/|$)')",
+            "path is relative to the root of the volume and stays on it; remove the leading slash and every '..'",
+            ".path",
+        ),
+    )
+
+    claim_name: str = field("Name of the PersistentVolumeClaim, in this namespace.", min_length=1, max_length=253)
+    path: str = field(
+        "Path on the volume, without a leading slash.", min_length=1, max_length=1024, examples=["games/leduc.efg"]
+    )

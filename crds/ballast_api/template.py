@@ -33,8 +33,8 @@ class Template(Model):
         "PriorityClass of the pod. Unset: the cluster's default priority.", absent=None, max_length=253
     )
     service_account_name: str | None = field(
-        "ServiceAccount that the pod runs as. Unset: one is made, which may write the result's ConfigMap and nothing "
-        "else; one of yours needs `patch` on that ConfigMap.",
+        "ServiceAccount that the pod runs as. Unset: one is made. Either is given the one right that the pod needs, to "
+        "patch the ConfigMap of its result.",
         absent=None,
         max_length=253,
     )
@@ -58,7 +58,12 @@ class Template(Model):
     env: list[core.EnvVar] = field(
         "Environment variables of the main container.", default_factory=list, list_map_keys=["name"]
     )
-    volumes: list[core.Volume] = field("Further volumes of the pod.", default_factory=list, list_map_keys=["name"])
+    volumes: list[core.Volume] = field(
+        "Further volumes of the pod.", default_factory=list, list_map_keys=["name"], max_items=64
+    )
     volume_mounts: list[core.VolumeMount] = field(
-        "Where the main container mounts the volumes.", default_factory=list, list_map_keys=["mountPath"]
+        "Where the main container mounts the volumes.",
+        default_factory=list,
+        list_map_keys=["mountPath"],
+        max_items=64,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from ballast_api.schema import KINDS, coretypes, extract, files, server
 from ballast_api.schema.crd import crd
+from ballast_api.yamltext import dump
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
         for path in stale:
             print(f"{path} is not what the models give; run `make crds`", file=sys.stderr)
         return 1 if stale else 0
-    print("---\n".join(files.dumped(crd(kind)) for kind in KINDS), end="")
+    print("---\n".join(dump(crd(kind)) for kind in KINDS), end="")
     return 0
 
 

@@ -5,8 +5,9 @@ Only what our schemas use is known here. Rules run on the object with its defaul
 """
 
 import difflib
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cel
@@ -20,15 +21,12 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
     "boolean": bool,
 }
-BOUNDS = (
-    ("minimum", "at least", lambda value, bound: value >= bound),
-    ("maximum", "at most", lambda value, bound: value <= bound),
-)
-SIZES = (
-    ("minLength", str, "at least {} characters", lambda size, bound: size >= bound),
-    ("maxLength", str, "at most {} characters", lambda size, bound: size <= bound),
-    ("maxItems", list, "at most {} entries", lambda size, bound: size <= bound),
-    ("maxProperties", dict, "at most {} entries", lambda size, bound: size <= bound),
+BOUNDS = (("minimum", "at least", operator.ge), ("maximum", "at most", operator.le))
+SIZES: tuple[tuple[str, type, str, Callable[[int, int], bool]], ...] = (
+    ("minLength", str, "{} characters, but needs at least {}", operator.ge),
+    ("maxLength", str, "{} characters, but may have at most {}", operator.le),
+    ("maxItems", list, "{} entries, but may have at most {}", operator.le),
+    ("maxProperties", dict, "{} entries, but may have at most {}", operator.le),
 )
 
 
@@ -75,14 +73,20 @@ def bounds(value: Any, schema: Schema, path: str) -> Iterator[str]:
     """Faults of a single value: choice, pattern, size, range."""
     if "enum" in schema and value not in schema["enum"]:
         yield f"{path} is {value!r}, which is none of {', '.join(schema['enum'])}"
-    if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
+    if "pattern" in schema and isinstance(value, str) and not matches(schema["pattern"], value):
         yield f"{path} is {value!r}, which does not match {schema['pattern']}"
     for key, kind, words, holds in SIZES:
-        if key in schema and isinstance(value, kind) and not holds(len(value), schema[key]):
-            yield f"{path} has {len(value)}, but may have {words.format(schema[key])}"
+        size = len(value) if isinstance(value, str | list | dict) and isinstance(value, kind) else None
+        if size is not None and key in schema and not holds(size, schema[key]):
+            yield f"{path} has {words.format(size, schema[key])}"
     for key, words, holds in BOUNDS:
         if key in schema and isinstance(value, int) and not holds(value, schema[key]):
             yield f"{path} is {value}, but must be {words} {schema[key]}"
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text matches as on the server, where `$` is the very end; in Python a line feed may follow it."""
+    return re.search(re.sub(r"\$$", r"\\Z", pattern), text) is not None
 
 
 def typed(value: Any, schema: Schema) -> bool:

@@ -59,7 +59,10 @@ def root(kind: type[Kind]) -> dict[str, Any]:
     members = {
         key: {"description": text.format(kind=kind.kind), "type": "string"} for key, text in ROOT.items()
     } | schema["properties"]
-    members["metadata"] = {"type": "object", "properties": {"name": {"type": "string", "maxLength": longest_name(kind)}}}
+    members["metadata"] = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": longest_name(kind)}},
+    }
     required = [key for key in schema["required"] if key != "metadata"]
     return schema | {"required": required, "properties": members, "x-kubernetes-validations": [dotless(kind)]}
 

@@ -103,13 +103,17 @@ def require_keys(array: Schema) -> None:
 def described(node: Schema, schema: Schema) -> Schema:
     """The schema with the node's own description, cut to one short sentence."""
     text = sentence(node.get("description", ""))
-    return ({"description": text} if text else {}) | {key: schema[key] for key in schema if not text or key != "description"}
+    return ({"description": text} if text else {}) | {
+        key: schema[key] for key in schema if not text or key != "description"
+    }
 
 
 def sentence(text: str) -> str:
     """The first sentence, in at most LONGEST characters, cut between words."""
-    first = re.split(r"(?<=[a-z0-9)\"'`])\.(?:\s|$)|\n\n|: *\n", text.strip(), maxsplit=1)[0]
+    first = re.split(r"(?<=[a-z0-9)\"'`])(?<!e\.g)(?<!i\.e)\.(?:\s|$)|\n\n|: *\n", text.strip(), maxsplit=1)[0]
     first = " ".join(first.split()).rstrip(".:")
+    if len(first) >= LONGEST:
+        first = re.sub(r" \([^()]*\)", "", first)
     if len(first) < LONGEST:
         return f"{first}." if first else ""
     return first[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(",;(") + "…"

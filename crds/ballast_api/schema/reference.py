@@ -6,6 +6,7 @@ from typing import Any
 from ballast_api import GROUP, VERSION
 from ballast_api.base import Kind
 from ballast_api.schema.crd import LABEL_VALUE, longest_name, root
+from ballast_api.schema.extract import VOLUME_KINDS
 from ballast_api.schema.structural import spelled
 
 Schema = dict[str, Any]
@@ -14,8 +15,11 @@ INTRODUCTION = f"""# API reference
 Every field of every kind in `{GROUP}/{VERSION}`. `kubectl explain` prints the same words.
 This page is generated from the models in `crds/ballast_api` by `make crds`; do not edit it.
 
-Decimals are text and need quotes (`"1e-3"`), durations are integers with the unit in the name, sizes are quantities (`64Gi`).
-Fields of a pod `template` keep the meaning and the members they have in Kubernetes' own [PodSpec](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec); of volumes, the kinds `configMap`, `csi`, `emptyDir`, `hostPath`, `image`, `iscsi`, `nfs`, `persistentVolumeClaim` and `secret` are taken.
+Decimals are text and need quotes (`"1e-3"`), durations are integers with the unit in the name, sizes are quantities
+(`64Gi`). An object without a default of its own has those of its members.
+Fields of a pod `template` keep the meaning and the members that they have in Kubernetes' own
+[PodSpec](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodSpec); the volumes taken are
+{", ".join(f"`{kind}`" for kind in sorted(VOLUME_KINDS))}.
 """
 
 
@@ -30,7 +34,7 @@ def section(kind: type[Kind]) -> str:
     lines = [
         f"## {kind.kind}\n",
         f"{schema['description']}\n",
-        f"Short name `{kind.short_names[0]}`. Names have at most {longest_name(kind)} characters and no dots, since its "
+        f"Short name `{kind.short_names[0]}`. Names have at most {longest_name(kind)} characters and no dots, since "
         f"children are called NAME{', NAME'.join(kind.child_suffixes)} and must fit {LABEL_VALUE}.\n",
     ]
     for part in ("spec", "status"):
@@ -49,7 +53,9 @@ def walk(schema: Schema, path: str = "", deep: bool = True) -> Iterator[tuple[st
         yield path + name, member, name in schema.get("required", [])
         if deep:
             many = "items" in member
-            yield from walk(member["items"] if many else member, f"{path}{name}{'[]' if many else ''}.", name != "template")
+            yield from walk(
+                member["items"] if many else member, f"{path}{name}{'[]' if many else ''}.", name != "template"
+            )
 
 
 def row(path: str, schema: Schema, required: bool) -> str:
