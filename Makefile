@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds
+.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds docs
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -45,6 +45,11 @@ deploy: .venv/ready ## the chart into the current KUBECONFIG
 
 bench: .venv/ready ## measured tables for docs/performance
 	$(PY) -m ballast_cfr bench
+
+docs: .venv/ready ## write the generated pages and the picture
+	@command -v dot >/dev/null || { apt-get update -q && apt-get install -y -q graphviz; }
+	$(PY) -m ballast_operator.cli.page > docs/not-ready.md
+	dot -Tsvg docs/architecture.dot > docs/architecture.svg
 
 crds: .venv/ready ## write crds/*.yaml, the chart's CRDs and docs/reference.md from the models
 	$(PY) -m ballast_api.schema --write

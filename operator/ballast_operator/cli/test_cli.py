@@ -9,6 +9,7 @@ import yaml
 from ballast_api.conditions import Reason
 from ballast_operator.cli import status, why
 from ballast_operator.cli.advice import ADVICE, fill
+from ballast_operator.cli.page import page
 from ballast_operator.cli.render import render_file
 from ballast_operator.cli.target import Target, UnknownTarget
 from ballast_operator.kind import Children
@@ -72,3 +73,8 @@ def test_render_prints_what_the_operator_would_apply(tmp_path: Path, capsys: pyt
     file.write_text(yaml.safe_dump(broken))
     assert render_file(str(file), Settings(), io.StringIO()) == 1
     assert "spec.game" in capsys.readouterr().err
+
+
+def test_the_page_for_what_is_not_ready_is_this_table() -> None:
+    written = Path(__file__).parents[3] / "docs" / "not-ready.md"
+    assert written.read_text() == page(), "run `make docs`"
