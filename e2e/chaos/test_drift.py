@@ -3,7 +3,6 @@
 import time
 
 import pytest
-
 from e2e.scenarios.test_resume import long_solve, running_pod
 from e2e.support.kube import Kube, eventually
 
@@ -17,10 +16,12 @@ def test_an_edited_child_of_a_running_solve_is_put_back_within_two_seconds(kube:
     running_pod(kube, "leduc")
     times = []
     for limit in (1, 2, 3):
-        kube.patch("job", "leduc-solve", {"spec": {"backoffLimit": limit}, "metadata": {"labels": {"app.kubernetes.io/managed-by": "me"}}})
-        times.append(
-            eventually(lambda: _as_made(kube), 3 * BUDGET_SECONDS, lambda: "the Job is not put back")
+        kube.patch(
+            "job",
+            "leduc-solve",
+            {"spec": {"backoffLimit": limit}, "metadata": {"labels": {"app.kubernetes.io/managed-by": "me"}}},
         )
+        times.append(eventually(lambda: _as_made(kube), 3 * BUDGET_SECONDS, lambda: "the Job is not put back"))
     print(f"edited Job put back after {sorted(times)[1]:.1f} s (median of 3; budget {BUDGET_SECONDS} s)")
 
 
@@ -62,7 +63,11 @@ def test_a_deleted_job_comes_again_when_its_pods_are_gone_and_never_before(kube:
         if gone_at is None and all(p["metadata"]["name"] != old for p in pods):
             gone_at = time.monotonic()
         job = kube.get("job", "leduc-solve")
-        if job and "deletionTimestamp" not in job["metadata"] and all(p["metadata"]["name"] != old for p in kube.list("pods")):
+        if (
+            job
+            and "deletionTimestamp" not in job["metadata"]
+            and all(p["metadata"]["name"] != old for p in kube.list("pods"))
+        ):
             made_at = time.monotonic()
     assert gone_at and made_at, "no new Job"
     print(f"new Job {made_at - gone_at:.1f} s after the old pod was gone (budget {BUDGET_SECONDS} s)")

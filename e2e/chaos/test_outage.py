@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from e2e.chaos.test_crash import ask, settle
 from e2e.cluster.local import LocalCluster
 from e2e.support.fixtures import Namespaces, OperatorHere
@@ -82,5 +81,3 @@ def test_a_broken_view_ends_in_the_same_state(
 def _whole(kube: Kube) -> bool:
     job = kube.get("job", "runs-solve")
     return bool(job and job["spec"]["backoffLimit"] == 6 and kube.get("configmap", "runs-strategy"))
-
-

@@ -3,11 +3,10 @@
 import time
 
 import pytest
-
 from e2e.chaos.state import CHILDREN, OWNED
-from e2e.support.fixtures import Namespaces, OperatorHere
 from e2e.scenarios.test_resume import long_solve, running_pod
 from e2e.support.audit import Audit, writes
+from e2e.support.fixtures import Namespaces, OperatorHere
 from e2e.support.kube import Kube, eventually, is_true, solve
 from e2e.support.operator import ACCOUNT, SYSTEM
 
@@ -69,7 +68,9 @@ def test_a_namespace_goes_away_with_no_operator_there(namespaces: Namespaces, op
         kube.apply(long_solve("runs"), solve("waits", suspend=True))
         running_pod(kube, "runs")
     kube.run("delete", "namespace", kube.namespace, "--wait=false")
-    took = eventually(lambda: kube.get("namespace", kube.namespace) is None, 120, lambda: "the namespace is still there")
+    took = eventually(
+        lambda: kube.get("namespace", kube.namespace) is None, 120, lambda: "the namespace is still there"
+    )
     print(f"namespace gone {took:.0f} s after its deletion, with no operator running")
 
 

@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from e2e.support.kube import Kube, condition, is_true, solve
 
 KUHN = (Path(__file__).parents[2] / "docs" / "examples" / "games" / "kuhn.efg").read_text()
@@ -34,9 +33,7 @@ def test_each_kind_of_bad_game_fails_within_thirty_seconds_and_only_once(kube: K
     data = {f"{name}.efg": text for name, (text, _) in BROKEN.items()}
     kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "games"}, "data": data})
     started = time.monotonic()
-    kube.apply(
-        *(solve(name, game={"configMapKeyRef": {"name": "games", "key": f"{name}.efg"}}) for name in BROKEN)
-    )
+    kube.apply(*(solve(name, game={"configMapKeyRef": {"name": "games", "key": f"{name}.efg"}}) for name in BROKEN))
     for name, (_, words) in BROKEN.items():
         done = kube.until("cfr", name, is_true("Failed"), 90)
         failed = condition(done, "Failed")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-
 from e2e.cluster.local import LocalCluster
 from e2e.support.audit import Audit
 from e2e.support.chart import deploy
@@ -75,9 +74,7 @@ def kube(installed: None, namespaces: Namespaces) -> Kube:
 
 
 @pytest.fixture
-def operator_here(
-    installed: None, admin: Kube, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OperatorHere]:
+def operator_here(installed: None, admin: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorHere]:
     """Operators on this machine; the one in the cluster stands aside meanwhile."""
     folder = tmp_path_factory.mktemp("operator")
     system = admin.inside(SYSTEM)

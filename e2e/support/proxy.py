@@ -74,7 +74,9 @@ class Proxy:
         self._server = cluster["server"]
         context = ssl.create_default_context(cafile=_authority(cluster, self.kubeconfig))
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**22
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            read_bufsize=2**22,
         )
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", self._pass)
