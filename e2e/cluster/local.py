@@ -12,10 +12,12 @@ from e2e.cluster import control_plane
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.host import Host
+from e2e.cluster.images import BuiltImage
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT, Layout
 from e2e.cluster.node import Node
 from e2e.cluster.processes import Daemons
+from e2e.cluster.steps import Steps
 
 
 class LocalCluster:
@@ -83,6 +85,15 @@ def each(action: Callable[[Node], object], nodes: Iterable[Node]) -> None:
     with ThreadPoolExecutor() as pool:
         for future in [pool.submit(action, node) for node in nodes]:
             future.result()
+
+
+def load_images(cluster: LocalCluster, images: Iterable[BuiltImage], steps: Steps) -> None:
+    """Load images into the nodes that have not got them; a name stands for its content, so a look is enough."""
+    for image in images:
+        lacking = [node for node in cluster.nodes if image.name not in node.images()]
+        if lacking:
+            with steps.step(f"{image.name} into {', '.join(node.name for node in lacking)}"):
+                each(lambda node, archive=image.archive: node.load(archive), lacking)  # type: ignore[misc]
 
 
 def _time(text: str) -> datetime:
