@@ -10,7 +10,7 @@ from e2e.cluster import images, status
 from e2e.cluster.addons import table
 from e2e.cluster.down import down
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.local import LocalCluster, load_images
+from e2e.cluster.local import LocalCluster
 from e2e.cluster.steps import Steps
 from e2e.cluster.up import up
 
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(options: argparse.Namespace) -> None:
     steps = Steps()
-    cluster = up(table.chosen(options.addons.split(",")), steps)
+    cluster = up(options.addons.split(","), steps)
     steps.say(f"  {len(cluster.nodes)} nodes Ready, {steps.seconds():.1f} s in all")
     print(f"export KUBECONFIG={cluster.layout.kubeconfig}")
 
@@ -106,10 +106,10 @@ def _load(options: argparse.Namespace) -> None:
 
 def _images(options: argparse.Namespace) -> None:
     steps = Steps()
-    built = images.ensure(steps, options.target)
+    built = images.build(steps, options.target)
     cluster = LocalCluster.find()
     if cluster:
-        load_images(cluster, built, steps)
+        images.loaded(cluster, built, steps)
     for image in built:
         print(f"{image.name}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from e2e.cluster import archive, cache, shell, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CHECKOUT
+from e2e.cluster.local import LocalCluster, each
 from e2e.cluster.steps import Step, Steps
 
 LARGEST = 150_000_000  # bytes of an archive
@@ -64,7 +65,7 @@ def _goes_in(path: Path) -> bool:
     return "__pycache__" not in path.parts and not path.name.startswith("test_") and path.name != "conftest.py"
 
 
-def ensure(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path = CHECKOUT) -> list[BuiltImage]:
+def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path = CHECKOUT) -> list[BuiltImage]:
     """Build what is not built yet and return all of them. Needs no cluster."""
     images = [planned(target, checkout) for target in targets]
     for image in images:
@@ -74,6 +75,26 @@ def ensure(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path
                 _build(image, _base(steps), checkout, steps)
         cache.used(image.archive)
     return images
+
+
+def names(checkout: Path = CHECKOUT) -> dict[str, str]:
+    """Names of the images of this checkout's content by target, built or not."""
+    return {target: planned(target, checkout).name for target in SOURCES}
+
+
+def loaded(cluster: LocalCluster, built: Iterable[BuiltImage], steps: Steps) -> dict[str, str]:
+    """Load images into the nodes that have not got them, and return their names by target.
+
+    A name stands for its content, so a look at a node's names is enough.
+    """
+    by_target = {}
+    for image in built:
+        lacking = [node for node in cluster.nodes if image.name not in node.images()]
+        if lacking:
+            with steps.step(f"{image.name} into {', '.join(node.name for node in lacking)}"):
+                each(lambda node, archive=image.archive: node.load(archive), lacking)  # type: ignore[misc]
+        by_target[image.target] = image.name
+    return by_target
 
 
 def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:

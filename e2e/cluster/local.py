@@ -12,12 +12,10 @@ from e2e.cluster import control_plane
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.host import Host
-from e2e.cluster.images import BuiltImage
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT, Layout
 from e2e.cluster.node import Node
 from e2e.cluster.processes import Daemons
-from e2e.cluster.steps import Steps
 
 
 class LocalCluster:
@@ -27,7 +25,7 @@ class LocalCluster:
         self.layout = layout
         self.daemons = Daemons(layout)
         self.control_plane = ControlPlane(layout, self.daemons)
-        self.kubectl = Kubectl(layout)
+        self.kubectl = Kubectl(layout.kubeconfig, layout.state)
         self.nodes = [Node(node, self.daemons) for node in layout.nodes]
 
     @classmethod
@@ -73,6 +71,14 @@ class LocalCluster:
             n.name for n in self.nodes if n.name not in ready or (since is not None and heard.get(n.name, old) < since)
         ]
 
+    def stop_apiserver(self) -> None:
+        """Kill the API server; etcd, controllers and nodes go on."""
+        self.control_plane.stop_api()
+
+    def start_apiserver(self) -> None:
+        """Start the API server and wait until it is ready."""
+        self.control_plane.start_api()
+
     def load(self, archive: Path) -> None:
         """Import an image archive into every node, at the same time."""
         if not archive.is_file():
@@ -85,15 +91,6 @@ def each(action: Callable[[Node], object], nodes: Iterable[Node]) -> None:
     with ThreadPoolExecutor() as pool:
         for future in [pool.submit(action, node) for node in nodes]:
             future.result()
-
-
-def load_images(cluster: LocalCluster, images: Iterable[BuiltImage], steps: Steps) -> None:
-    """Load images into the nodes that have not got them; a name stands for its content, so a look is enough."""
-    for image in images:
-        lacking = [node for node in cluster.nodes if image.name not in node.images()]
-        if lacking:
-            with steps.step(f"{image.name} into {', '.join(node.name for node in lacking)}"):
-                each(lambda node, archive=image.archive: node.load(archive), lacking)  # type: ignore[misc]
 
 
 def _time(text: str) -> datetime:

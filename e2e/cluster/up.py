@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from e2e.cluster import build, host, network, pki, preflight, seed, shell, static_images, tools
-from e2e.cluster.addons import Addon
+from e2e.cluster.addons import Addon, table
 from e2e.cluster.host import MOUNT_POINTS, Host
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
@@ -18,8 +18,11 @@ from e2e.cluster.versions import CONTAINERD, CORE, CTR, SHIM
 READY_SECONDS = 90
 
 
-def up(addons: Sequence[Addon], steps: Steps, checkout: Path = CHECKOUT) -> LocalCluster:
-    """Bring this checkout's cluster up with these add-ons. What runs already is left alone."""
+def up(
+    addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checkout: Path = CHECKOUT
+) -> LocalCluster:
+    """Bring this checkout's cluster up with the add-ons of these names. What runs already is left alone."""
+    wanted, steps = table.chosen(addons), steps or Steps()
     with host.one_at_a_time(checkout):
         preflight.check()
         tools.ensure_packages(tools.NODE_PACKAGES, steps)
@@ -27,9 +30,9 @@ def up(addons: Sequence[Addon], steps: Steps, checkout: Path = CHECKOUT) -> Loca
         layout = Host().claim(checkout, [Path(point) for point in MOUNT_POINTS.values()])
         cluster = LocalCluster(layout)
         _start_control_plane(cluster, steps)
-        _give_disks(cluster, addons, steps)
+        _give_disks(cluster, wanted, steps)
         _start_nodes(cluster, steps)
-        _start_addons(cluster, addons, steps)
+        _start_addons(cluster, wanted, steps)
         return cluster
 
 
