@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from e2e.cluster import status
+from e2e.cluster import images, status
 from e2e.cluster.addons import table
 from e2e.cluster.down import down
 from e2e.cluster.errors import ClusterError
@@ -54,6 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("archive", type=Path, nargs="+")
     load.set_defaults(run=_load)
 
+    build = commands.add_parser("images", help="build the project's images and load them into the nodes")
+    build.add_argument("target", nargs="*", default=list(images.SOURCES), help="operator, cfr (default: all)")
+    build.set_defaults(run=_images)
+
     node = commands.add_parser("node", help="make a node fail, and come back")
     node.add_argument("action", choices=["restart", "stop", "start", "reboot"], help="restart is kubelet's")
     node.add_argument("name")
@@ -63,21 +67,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(options: argparse.Namespace) -> None:
     steps = Steps()
-    cluster = up(table.chosen(options.addons.split(",")), steps)
+    cluster = up(options.addons.split(","), steps)
     steps.say(f"  {len(cluster.nodes)} nodes Ready, {steps.seconds():.1f} s in all")
     print(f"export KUBECONFIG={cluster.layout.kubeconfig}")
 
 
-def _down(options: argparse.Namespace) -> None:
+def _down(_: argparse.Namespace) -> None:
     if not down(Steps()):
         print("there is no cluster of this checkout")
 
 
-def _status(options: argparse.Namespace) -> int:
+def _status(_: argparse.Namespace) -> int:
     return status.show(LocalCluster.find())
 
 
-def _kubeconfig(options: argparse.Namespace) -> None:
+def _kubeconfig(_: argparse.Namespace) -> None:
     print(_cluster().layout.kubeconfig)
 
 
@@ -98,6 +102,16 @@ def _load(options: argparse.Namespace) -> None:
     for archive in options.archive:
         with steps.step(f"{archive.name} into {len(cluster.nodes)} nodes"):
             cluster.load(archive)
+
+
+def _images(options: argparse.Namespace) -> None:
+    steps = Steps()
+    built = images.build(steps, options.target)
+    cluster = LocalCluster.find()
+    if cluster:
+        images.loaded(cluster, built, steps)
+    for image in built:
+        print(f"{image.name}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
 
 
 def _node(options: argparse.Namespace) -> None:

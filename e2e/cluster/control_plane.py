@@ -29,7 +29,7 @@ class ControlPlane:
 
     def __init__(self, layout: Layout, daemons: Daemons) -> None:
         self.layout, self.daemons = layout, daemons
-        self.kubectl = Kubectl(layout)
+        self.kubectl = Kubectl(layout.kubeconfig, layout.state)
 
     def start_etcd(self) -> None:
         self._ensure(ETCD_NAME, [str(build.path(ETCD)), *_flags(etcd(self.layout))])

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from e2e.cluster import shell, tools
-from e2e.cluster.layout import Layout
 
 
 class Kubectl:
     """Runs kubectl as the admin. What it caches goes with the cluster, not into the user's home."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.kubeconfig: Path = layout.kubeconfig
+    def __init__(self, kubeconfig: Path, state: Path) -> None:
+        self.kubeconfig = kubeconfig
         self.program = tools.kubectl()
-        self.env = {"KUBECACHEDIR": str(layout.state / "kubectl-cache")}
+        self.env = {"KUBECACHEDIR": str(state / "kubectl-cache")}
 
     def __call__(self, *arguments: str, stdin: str | None = None) -> str:
         return shell.run(*self._argv(arguments), env=self.env, stdin=stdin)

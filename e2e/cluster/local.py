@@ -25,7 +25,7 @@ class LocalCluster:
         self.layout = layout
         self.daemons = Daemons(layout)
         self.control_plane = ControlPlane(layout, self.daemons)
-        self.kubectl = Kubectl(layout)
+        self.kubectl = Kubectl(layout.kubeconfig, layout.state)
         self.nodes = [Node(node, self.daemons) for node in layout.nodes]
 
     @classmethod
@@ -70,6 +70,14 @@ class LocalCluster:
         return [
             n.name for n in self.nodes if n.name not in ready or (since is not None and heard.get(n.name, old) < since)
         ]
+
+    def stop_apiserver(self) -> None:
+        """Kill the API server; etcd, controllers and nodes go on."""
+        self.control_plane.stop_api()
+
+    def start_apiserver(self) -> None:
+        """Start the API server and wait until it is ready."""
+        self.control_plane.start_api()
 
     def load(self, archive: Path) -> None:
         """Import an image archive into every node, at the same time."""

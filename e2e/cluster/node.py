@@ -24,11 +24,15 @@ class Node:
 
     # -- life
 
+    @property
+    def planted(self) -> bool:
+        """Whether the node has its disk."""
+        return self._store.exists()
+
     def plant(self, seeded: Path) -> None:
         """Give a new node its disk, with images on it."""
-        if not self._store.exists():
-            self.layout.state.mkdir(parents=True, exist_ok=True)
-            seed.plant(seeded, self._store)
+        self.layout.state.mkdir(parents=True, exist_ok=True)
+        seed.plant(seeded, self._store)
 
     @property
     def process(self) -> Process | None:
@@ -109,7 +113,7 @@ class Node:
         return self.layout.state / "containerd"
 
     def _switch_on(self) -> Process:
-        if not self._store.exists():
+        if not self.planted:
             raise ClusterError(f"{self.name} has no disk yet; make it with `python -m e2e.cluster up`")
         Cgroups.detect().make(self.layout.cgroup)
         process = namespaces.open_up(self.layout, self.daemons)

@@ -31,13 +31,16 @@ def ensure(archives: Sequence[Path]) -> Path:
 
 
 def plant(seed: Path, store: Path) -> None:
-    """Make a node's store from a seed."""
+    """Make a node's store from a seed; whole or not at all."""
+    made = store.with_suffix(".new")
+    shutil.rmtree(made, ignore_errors=True)
     if seed.stat().st_dev == store.parent.stat().st_dev:
-        shell.run("cp", "-al", seed, store)
+        shell.run("cp", "-al", seed, made)
         for database in seed.glob("*/*.db"):
-            shell.run("cp", "--remove-destination", database, store / database.relative_to(seed))
+            shell.run("cp", "--remove-destination", database, made / database.relative_to(seed))
     else:  # hard links end at a file system's border
-        shell.run("cp", "-a", seed, store)
+        shell.run("cp", "-a", seed, made)
+    made.rename(store)
 
 
 def _import(archives: Sequence[Path], root: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from e2e.cluster import build, host, network, pki, preflight, seed, shell, static_images, tools
-from e2e.cluster.addons import Addon
+from e2e.cluster.addons import Addon, table
 from e2e.cluster.host import MOUNT_POINTS, Host
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
@@ -18,19 +18,21 @@ from e2e.cluster.versions import CONTAINERD, CORE, CTR, SHIM
 READY_SECONDS = 90
 
 
-def up(addons: Sequence[Addon], steps: Steps, checkout: Path = CHECKOUT) -> LocalCluster:
-    """Bring this checkout's cluster up with these add-ons. What runs already is left alone."""
+def up(
+    addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checkout: Path = CHECKOUT
+) -> LocalCluster:
+    """Bring this checkout's cluster up with the add-ons of these names. What runs already is left alone."""
+    wanted, steps = table.chosen(addons), steps or Steps()
     with host.one_at_a_time(checkout):
         preflight.check()
         tools.ensure_packages(tools.NODE_PACKAGES, steps)
         _build(steps)
-        with steps.step("images into a seed"):
-            seeded = seed.ensure(_archives([a for a in addons if a.built], steps))
         layout = Host().claim(checkout, [Path(point) for point in MOUNT_POINTS.values()])
         cluster = LocalCluster(layout)
         _start_control_plane(cluster, steps)
-        _start_nodes(cluster, seeded, steps)
-        _start_addons(cluster, addons, steps)
+        _give_disks(cluster, wanted, steps)
+        _start_nodes(cluster, steps)
+        _start_addons(cluster, wanted, steps)
         return cluster
 
 
@@ -38,6 +40,15 @@ def _build(steps: Steps) -> None:
     if not all(map(build.built, CORE)):
         steps.say("  The first time, Kubernetes, etcd and containerd are built: about 8 minutes on two cores.")
     build.ensure(CORE, steps)
+
+
+def _give_disks(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) -> None:
+    """New nodes get a disk with the images on it that are there by now; the rest is loaded when it is built."""
+    blank = [node for node in cluster.nodes if not node.planted]
+    if blank:
+        with steps.step("images, as hard links of a seed in the cache"):
+            seeded = seed.ensure(_archives([a for a in addons if a.built], steps))
+            each(lambda node: node.plant(seeded), blank)
 
 
 def _archives(addons: Sequence[Addon], steps: Steps) -> list[Path]:
@@ -60,10 +71,9 @@ def _start_control_plane(cluster: LocalCluster, steps: Steps) -> None:
         cluster.control_plane.start_controllers()
 
 
-def _start_nodes(cluster: LocalCluster, seeded: Path, steps: Steps) -> None:
+def _start_nodes(cluster: LocalCluster, steps: Steps) -> None:
     since = None if cluster.running else datetime.now(UTC)
     with steps.step(f"{len(cluster.nodes)} nodes: containerd, kubelet, kube-proxy"):
-        each(lambda node: node.plant(seeded), cluster.nodes)
         each(lambda node: node.start(), cluster.nodes)
     with steps.step("nodes Ready"):
         names = ", ".join(n.name for n in cluster.nodes)

@@ -33,11 +33,13 @@ class Addon:
 
 
 def deployed(name: str) -> Callable[[Kubectl], bool]:
-    """Whether the Deployment of this name in kube-system has all its pods ready."""
+    """Whether the Deployment of this name in kube-system has its one pod available, of the newest template."""
 
     def ready(kubectl: Kubectl) -> bool:
-        status = kubectl.get("deployment", name, "--namespace=kube-system")["status"]
-        return bool(status.get("readyReplicas", 0) == status.get("replicas", 0) > 0)
+        found = kubectl.get("deployment", name, "--namespace=kube-system")
+        status = found["status"]
+        current = status.get("observedGeneration") == found["metadata"]["generation"]
+        return bool(current and status.get("updatedReplicas") == status.get("availableReplicas") == 1)
 
     return ready
 
@@ -73,6 +75,7 @@ def deployment(name: str, image: str, args: list[str], container: Object, volume
         "metadata": metadata(name),
         "spec": {
             "replicas": 1,
+            "minReadySeconds": 1,  # a program that ends at once is not ready, though nothing probes it
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },

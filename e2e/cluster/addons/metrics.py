@@ -28,7 +28,7 @@ ARGS = [
 ]
 
 
-def objects(layout: Layout) -> list[Object]:
+def objects(_layout: Layout) -> list[Object]:
     probe = {"httpGet": {"port": 10250, "path": "/readyz", "scheme": "HTTPS"}, "periodSeconds": 1}
     container: Object = {"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}], "readinessProbe": probe}
     reader = bind(

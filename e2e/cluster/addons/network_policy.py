@@ -12,7 +12,7 @@ NAME = "kube-router"
 USER = "system:kube-router"
 
 
-def objects(layout: Layout) -> list[Object]:
+def objects(_layout: Layout) -> list[Object]:
     return [
         cluster_role(
             USER,

@@ -28,7 +28,7 @@ SETUP = '#!/bin/sh\nset -eu\nmkdir -m 0777 -p "$VOL_DIR"\n'
 TEARDOWN = '#!/bin/sh\nset -eu\nrm -rf "$VOL_DIR"\n'
 
 
-def objects(layout: Layout) -> list[Object]:
+def objects(_layout: Layout) -> list[Object]:
     paths = {"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [FOLDER]}]}
     helper = {
         "apiVersion": "v1",
@@ -47,7 +47,12 @@ def objects(layout: Layout) -> list[Object]:
         "teardown": TEARDOWN,
         "helperPod.yaml": json.dumps(helper),
     }
-    args = ["start", "--config", "/etc/config/config.json", "--service-account-name", NAME]
+    args = [
+        "start",
+        "--config=/etc/config/config.json",
+        f"--configmap-name={NAME}",
+        f"--service-account-name={NAME}",
+    ]
     namespace = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
     container: Object = {
         "env": [namespace, {"name": "CONFIG_MOUNT_PATH", "value": "/etc/config/"}],

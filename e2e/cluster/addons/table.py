@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from e2e.cluster.addons import Addon, dns, metrics, network_policy, storage
 from e2e.cluster.errors import ClusterError
 
@@ -9,7 +11,7 @@ ALL: dict[str, Addon] = {a.name: a for a in (storage.ADDON, network_policy.ADDON
 DEFAULT = ("local-path", "network-policy")  # what a custom resource of ours needs to run as it would elsewhere
 
 
-def chosen(names: list[str]) -> list[Addon]:
+def chosen(names: Sequence[str]) -> list[Addon]:
     """The add-ons of these names, in the table's order, each once; `all` and `none` are names too."""
     if "all" in names:
         return list(ALL.values())

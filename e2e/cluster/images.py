@@ -1,0 +1,161 @@
+"""The project's own images, from the Dockerfile: built by buildah here, tagged by what is in them.
+
+The tag is a hash of everything that goes in, so an image that exists is never built twice, a node that has the name has
+the content, and a Deployment whose image changed rolls out by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import archive, cache, shell, tools
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.layout import CHECKOUT
+from e2e.cluster.local import LocalCluster, each
+from e2e.cluster.steps import Step, Steps
+
+LARGEST = 150_000_000  # bytes of an archive
+SUITE = "trixie"
+MIRROR = "http://deb.debian.org/debian"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+# What goes into each target, apart from the Dockerfile and pyproject.toml.
+SOURCES = {
+    "operator": ("crds/ballast_api", "operator/ballast_operator"),
+    "cfr": ("workloads/ballast_cfr",),
+}
+
+# Documentation and translations: a third of a minimal Debian. Licences stay.
+NEEDLESS = ("usr/share/locale", "usr/share/man", "usr/share/info", "var/cache/apt", "var/lib/apt/lists", "var/log/apt")
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image and the archive that holds it. `repository` and `tag` are what a chart's values want."""
+
+    target: str
+    repository: str
+    tag: str
+    archive: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.repository}:{self.tag}"
+
+
+def planned(target: str, checkout: Path = CHECKOUT) -> BuiltImage:
+    """The image of this checkout's content, built or not."""
+    if target not in SOURCES:
+        raise ClusterError(f"there is no image {target}; images are {', '.join(SOURCES)}")
+    folders = [checkout / folder for folder in SOURCES[target]]
+    sources = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file() and _goes_in(path))
+    files = [checkout / "Dockerfile", checkout / "pyproject.toml", *sources]
+    words = [str(path.relative_to(checkout)) for path in files]
+    tag = f"dev-{cache.content_key(words, files)}"
+    return BuiltImage(target, f"docker.io/ballast/{target}", tag, cache.folder("images") / f"{target}-{tag[4:]}.tar")
+
+
+def _goes_in(path: Path) -> bool:
+    """The same choice as .dockerignore's."""
+    return "__pycache__" not in path.parts and not path.name.startswith("test_") and path.name != "conftest.py"
+
+
+def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path = CHECKOUT) -> list[BuiltImage]:
+    """Build what is not built yet and return all of them. Needs no cluster."""
+    images = [planned(target, checkout) for target in targets]
+    for image in images:
+        with cache.lock("buildah"):
+            if not image.archive.exists():
+                tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
+                _build(image, _base(steps), checkout, steps)
+        cache.used(image.archive)
+    return images
+
+
+def names(checkout: Path = CHECKOUT) -> dict[str, str]:
+    """Names of the images of this checkout's content by target, built or not."""
+    return {target: planned(target, checkout).name for target in SOURCES}
+
+
+def loaded(cluster: LocalCluster, built: Iterable[BuiltImage], steps: Steps) -> dict[str, str]:
+    """Load images into the nodes that have not got them, and return their names by target.
+
+    A name stands for its content, so a look at a node's names is enough.
+    """
+    by_target = {}
+    for image in built:
+        lacking = [node for node in cluster.nodes if image.name not in node.images()]
+        if lacking:
+            with steps.step(f"{image.name} into {', '.join(node.name for node in lacking)}"):
+                each(lambda node, archive=image.archive: node.load(archive), lacking)  # type: ignore[misc]
+        by_target[image.target] = image.name
+    return by_target
+
+
+def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:
+    made = image.archive.with_suffix(".new")
+    made.unlink(missing_ok=True)
+    with steps.step(f"image {image.repository}") as step:
+        options = ["--isolation=chroot", "--network=host", "--layers", "--target", image.target]
+        if CERTIFICATES.exists():
+            # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
+            options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
+            options += ["--build-arg", "PIP_CERT=/run/certificates.crt"]
+        _watch([*_buildah(), "bud", *options, "--build-arg", f"BASE={base}", "-t", image.name, str(checkout)], step)
+        shell.run(*_buildah(), "push", "-q", image.name, f"oci-archive:{made}:{image.name}")
+        size = made.stat().st_size
+        if size > LARGEST:
+            made.unlink()
+            raise ClusterError(f"image {image.name} has {size / 1e6:.0f} MB, more than {LARGEST / 1e6:.0f} MB")
+        made.rename(image.archive)
+        step.result = f"{size / 1e6:.0f} MB"
+
+
+def _watch(argv: list[str], step: Step) -> None:
+    """Run a build and tell which of its steps it is at."""
+    said: list[str] = []
+    with subprocess.Popen(
+        ["nice", *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            if "STEP " in line:
+                step.note(line.strip()[:90])
+    if process.returncode:
+        raise shell.failed(argv, process.returncode, "".join(said))
+
+
+def _buildah() -> list[str]:
+    """buildah with its storage in the user's cache, so that the machine's own images are left alone."""
+    home = cache.folder("buildah")
+    return ["buildah", "--root", str(home / "root"), "--runroot", str(home / "run")]
+
+
+def _base(steps: Steps) -> str:
+    """A minimal Debian as the base image, made without a registry: debootstrap, cleaned, packed, pulled."""
+    name = f"docker.io/ballast/base:{SUITE}-{cache.content_key([SUITE, archive.FORMAT, *NEEDLESS])}"
+    if shell.attempt(*_buildah(), "inspect", "--type=image", name).returncode == 0:
+        return name
+    with steps.step(f"base image: Debian {SUITE}") as step, tempfile.TemporaryDirectory(prefix="base") as scratch:
+        root, packed = Path(scratch) / "root", Path(scratch) / "base.tar"
+        step.note("debootstrap")
+        shell.run("debootstrap", "--variant=minbase", SUITE, root, MIRROR)
+        for folder in NEEDLESS:
+            shutil.rmtree(root / folder, ignore_errors=True)
+        _keep_licences(root / "usr/share/doc")
+        step.note("packing")
+        archive.write(archive.Image(name), packed, root)
+        shell.run(*_buildah(), "pull", "-q", f"oci-archive:{packed}")
+    return name
+
+
+def _keep_licences(docs: Path) -> None:
+    for path in docs.rglob("*"):
+        if path.is_file() and path.name != "copyright":
+            path.unlink()
