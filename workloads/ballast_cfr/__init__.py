@@ -5,9 +5,9 @@
     solver.step(1000)
     print(solver.exploitability(), solver.value())
 
-Data flows through the folders in this order: `formats` and `games` make a `Game`; `compile` checks it and turns it into arrays; `solve`
-iterates on them; `evaluate` judges strategies; `export` writes them. `job` is all of it as a pod, `cli` as a command. Start reading at
-`game.py`, then `solve/kernels.py`.
+Data flows through the folders in this order: `formats` and `games` make a `Game`; `compile` checks it and turns it
+into arrays; `solve` iterates on them; `evaluate` judges strategies; `export` writes them. `job` is all of it as a
+pod, `cli` as a command. Start reading at `game.py`, then `solve/kernels.py`.
 """
 
 from ballast_cfr.compile.program import compile_game as compile  # noqa: A004 - the word users look for

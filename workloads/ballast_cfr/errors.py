@@ -1,7 +1,7 @@
 """What can go wrong, and the exit code that says so to whoever started the process.
 
-Every message is one sentence that names the object, the field, the value and the way out, because it is shown unchanged in a
-terminal and in the status of a CFRSolve.
+Every message is one sentence that names the object, the field, the value and the way out, because it is shown
+unchanged in a terminal and in the status of a CFRSolve.
 """
 
 EXIT_DONE = 0
@@ -18,20 +18,20 @@ class SolverError(Exception):
     reason = "SolverFailed"
 
 
-class BadInput(SolverError):
+class BadInputError(SolverError):
     """The game, or what was asked of it, cannot be solved as given; trying again changes nothing."""
 
     exit_code = EXIT_BAD_INPUT
     reason = "InvalidGame"
 
 
-class OutOfMemory(BadInput):
+class OutOfMemoryError(BadInputError):
     """The estimate says that the game does not fit, found before anything was allocated."""
 
     reason = "OutOfMemory"
 
 
-class CheckpointMismatch(SolverError):
+class CheckpointMismatchError(SolverError):
     """A checkpoint is of another game, of other settings, or damaged. It is never silently replaced."""
 
     exit_code = EXIT_CHECKPOINT_MISMATCH

@@ -1,8 +1,8 @@
 """The extensive-form game that everything reads and nothing changes.
 
-Nodes lie in level order: the root first, then its children, then theirs. The children of a node are then contiguous, levels are
-contiguous, and a parent always comes before its children, so the whole shape is one array, `n_children`; whatever walks the tree
-does it level by level with array operations, at any depth, without recursion.
+Nodes lie in level order: the root first, then its children, then theirs. The children of a node are then contiguous,
+levels are contiguous, and a parent always comes before its children, so the whole shape is one array, `n_children`;
+whatever walks the tree does it level by level with array operations, at any depth, without recursion.
 """
 
 import hashlib
@@ -26,10 +26,11 @@ TERMINAL = -2
 class Game:
     """An extensive-form game with N nodes, T terminals, I information sets and P players.
 
-    Shapes: player, n_children, infoset, chance (N,); payoff (T, P) in the order of the terminals; infoset_player (I,).
-    `player` holds 0..P-1, CHANCE or TERMINAL. `infoset` is -1 except at decisions, and numbered by first appearance, so that two
-    games are equal exactly if their arrays are. `chance` is the probability of the edge into a node (1 below decisions).
-    `position` gives line and column of each node in the file it was read from, for error messages only.
+    Shapes: player, n_children, infoset, chance (N,); payoff (T, P) in the order of the terminals; infoset_player
+    (I,). `player` holds 0..P-1, CHANCE or TERMINAL. `infoset` is -1 except at decisions, and numbered by first
+    appearance, so that two games are equal exactly if their arrays are. `chance` is the probability of the edge into
+    a node (1 below decisions). `position` gives line and column of each node in the file it was read from, for error
+    messages only.
     """
 
     name: str
@@ -141,8 +142,8 @@ class Game:
 def number_by_appearance(keys: Ints) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Renumber arbitrary keys 0, 1, ... by first appearance.
 
-    keys: (n,) non-negative where it counts, negative elsewhere (kept as -1). Returns the numbers (n,) and, for each number, the
-    index where it first appears.
+    keys: (n,) non-negative where it counts, negative elsewhere (kept as -1). Returns the numbers (n,) and, for each
+    number, the index where it first appears.
     """
     at = np.flatnonzero(keys >= 0)
     _, first, inverse = np.unique(keys[at], return_index=True, return_inverse=True)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.formats import efg
 from ballast_cfr.game import Game
 from ballast_cfr.games import BUILTINS, builtin
@@ -13,29 +13,26 @@ from ballast_cfr.games import BUILTINS, builtin
 def load(source: str | Path, sha256: str | None = None, **parameters: str | int) -> Game:
     """A built-in game by name, with its parameters, or a game from an .efg file.
 
-    sha256: digest, in hexadecimal, that the file must have. Raises BadInput with file, line and column, or the parameter, for
-    anything that is not a game.
+    source: a name, or a path (a text with a slash or a suffix is one). sha256: digest, in hexadecimal, that the file
+    must have. Raises BadInputError with file, line and column, or the parameter, for anything that is not a game.
     """
-    text = str(source)
-    if isinstance(source, str) and text.replace("_", "-") in BUILTINS:
-        if sha256:
-            raise BadInput(f"game {text} is built in and has no file; a sha256 can only be given with a file")
-        return builtin(text, parameters)
-    if "/" not in text and "." not in text:
-        return builtin(text, parameters)  # says which names there are
-    return _file(Path(source), sha256, parameters)
+    if isinstance(source, Path) or "/" in source or (Path(source).suffix and source not in BUILTINS):
+        return _file(Path(source), sha256, parameters)
+    if sha256:
+        raise BadInputError(f"game {source} is built in and has no file; a sha256 can only be given with a file")
+    return builtin(source, parameters)
 
 
 def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -> Game:
     if parameters:
-        raise BadInput(f"game {path.name} is a file and takes no parameters; remove {', '.join(parameters)}")
+        raise BadInputError(f"game {path.name} is a file and takes no parameters; remove {', '.join(parameters)}")
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise BadInput(f"game {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise BadInputError(f"game {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     found = hashlib.sha256(content).hexdigest()
     if sha256 and found != sha256.lower():
-        raise BadInput(
+        raise BadInputError(
             f"game {path.name} has sha256 {found}, but {sha256} was asked for; the file was changed or is the wrong one"
         )
     return efg.parse(path.name, content)

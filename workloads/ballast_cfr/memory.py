@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from ballast_cfr.errors import OutOfMemory
+from ballast_cfr.errors import OutOfMemoryError
 
-# Peak while a tree is built and compiled, measured with liar's dice 1x6 and 1x7; the solver's own arrays are far smaller.
+# Peak while a tree is built and compiled, measured with liar's dice 1x6 and 1x7; solving takes far less.
 BYTES_PER_NODE = 400
 BASE_BYTES = 150 << 20
 
@@ -27,10 +27,10 @@ def limit() -> int:
 
 
 def demand(what: str, nodes: int) -> None:
-    """Raise OutOfMemory if a game of this many nodes does not fit."""
+    """Raise OutOfMemoryError if a game of this many nodes does not fit."""
     need, have = estimate(nodes), limit()
     if need > have:
-        raise OutOfMemory(
-            f"{what} has {nodes:,} nodes and needs about {need / 2**30:.1f} GiB, but {have / 2**30:.1f} GiB is the limit here; "
-            "choose smaller parameters or give the pod more memory"
+        raise OutOfMemoryError(
+            f"{what} has {nodes:,} nodes and needs about {need / 2**30:.1f} GiB, but the limit here is "
+            f"{have / 2**30:.1f} GiB; choose smaller parameters or give the pod more memory"
         )

@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m ballast_cfr",
         description="Solve two-player zero-sum games by counterfactual regret minimisation.",
-        epilog="exit codes: 0 done, 42 bad input, 43 the checkpoint does not match, 143 ended by a signal after a checkpoint",
+        epilog="exit codes: 0 done, 42 bad input, 43 wrong checkpoint, 143 ended by SIGTERM after a checkpoint",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     validate = commands.add_parser("validate", help="say whether a game can be solved, and how large it is")

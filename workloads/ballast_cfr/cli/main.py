@@ -11,6 +11,20 @@ from typing import Any
 
 from ballast_cfr import errors
 from ballast_cfr.cli.arguments import parser
+from ballast_cfr.cli.bench import bench
+from ballast_cfr.cli.progress import Bar
+from ballast_cfr.compile.program import compile_game
+from ballast_cfr.compile.validate import validate
+from ballast_cfr.evaluate.best_response import evaluate
+from ballast_cfr.export.strategy import FORMATS, read_csv, write
+from ballast_cfr.export.summary import summary
+from ballast_cfr.formats import checkpoint, efg_write
+from ballast_cfr.job.request import Request
+from ballast_cfr.job.run import run
+from ballast_cfr.load import load
+from ballast_cfr.solve.goal import stop
+from ballast_cfr.solve.solver import Outcome, Solver
+from ballast_cfr.solve.warm import warm
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,9 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _validate(asked: argparse.Namespace) -> int:
-    from ballast_cfr.compile.validate import validate
-    from ballast_cfr.load import load
-
     report = validate(load(asked.game, **dict(asked.game_parameter)))
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -42,10 +53,6 @@ def _validate(asked: argparse.Namespace) -> int:
 
 
 def _solve(asked: argparse.Namespace) -> int:
-    from ballast_cfr.compile.program import compile_game
-    from ballast_cfr.load import load
-    from ballast_cfr.solve.solver import Solver
-
     parameters = dict(asked.game_parameter)
     program = compile_game(load(asked.game, **parameters), asked.form, asked.allow_imperfect_recall)
     solver = Solver(
@@ -63,19 +70,14 @@ def _resume(asked: argparse.Namespace) -> int:
     return _drive(_from_checkpoint(asked.checkpoint, asked.game), asked)
 
 
-def _from_checkpoint(path: Path, game: str | None) -> Any:
+def _from_checkpoint(path: Path, game: str | None) -> Solver:
     """The solver that a checkpoint describes, where it was."""
-    from ballast_cfr.compile.program import compile_game
-    from ballast_cfr.formats import checkpoint
-    from ballast_cfr.load import load
-    from ballast_cfr.solve.solver import Solver
-
     if not path.is_file():
-        raise errors.BadInput(f"checkpoint {path} does not exist")
+        raise errors.BadInputError(f"checkpoint {path} does not exist")
     header, _ = checkpoint.read(path)
     settings, source = header["settings"], header["source"]
     if game is None and source is None:
-        raise errors.BadInput(f"checkpoint {path} does not say where its game is; give it with --game")
+        raise errors.BadInputError(f"checkpoint {path} does not say where its game is; give it with --game")
     parameters = source["parameters"] if source and game in (None, source["game"]) else {}
     program = compile_game(
         load(game or source["game"], **parameters), settings["form"], bool(source and source["allowImperfectRecall"])
@@ -92,12 +94,8 @@ def _from_checkpoint(path: Path, game: str | None) -> Any:
     return solver
 
 
-def _drive(solver: Any, asked: argparse.Namespace) -> int:
+def _drive(solver: Solver, asked: argparse.Namespace) -> int:
     """Solve with a progress bar; write whatever was asked for."""
-    from ballast_cfr.cli.progress import Bar
-    from ballast_cfr.export.summary import summary
-    from ballast_cfr.solve.goal import stop
-
     told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: told.append(number))
@@ -119,21 +117,15 @@ def _drive(solver: Any, asked: argparse.Namespace) -> int:
     return 128 + told[0] if outcome.reason == "Interrupted" else errors.EXIT_DONE
 
 
-def _write_strategy(path: Path, solver: Any, facts: Mapping[str, Any]) -> None:
-    from ballast_cfr.export.strategy import FORMATS, write
+def _write_strategy(path: Path, solver: Solver, facts: Mapping[str, Any]) -> None:
 
     form = FORMATS.get(path.suffix.removeprefix(".").upper())
     if form is None:
-        raise errors.BadInput(f"output {path} has the suffix {path.suffix or 'none'}; choose .csv or .json")
+        raise errors.BadInputError(f"output {path} has the suffix {path.suffix or 'none'}; choose .csv or .json")
     write(path, form(solver.program, solver.average(), facts))
 
 
 def _evaluate(asked: argparse.Namespace) -> int:
-    from ballast_cfr.compile.program import compile_game
-    from ballast_cfr.evaluate.best_response import evaluate
-    from ballast_cfr.export.strategy import read_csv
-    from ballast_cfr.load import load
-
     form = "tree" if asked.allow_imperfect_recall else "auto"
     program = compile_game(load(asked.game, **dict(asked.game_parameter)), form, asked.allow_imperfect_recall)
     found = evaluate(program, read_csv(program, asked.strategy))
@@ -154,15 +146,9 @@ def _evaluate(asked: argparse.Namespace) -> int:
 
 
 def _export(asked: argparse.Namespace) -> int:
-    from ballast_cfr.export.strategy import write
-    from ballast_cfr.formats.efg_write import write as lines
-    from ballast_cfr.load import load
-
     if asked.output.suffix == ".efg":
-        write(asked.output, lines(load(asked.source, **dict(asked.game_parameter))))
+        write(asked.output, efg_write.write(load(asked.source, **dict(asked.game_parameter))))
         return errors.EXIT_DONE
-    from ballast_cfr.export.summary import summary
-    from ballast_cfr.solve.solver import Outcome
 
     solver = _from_checkpoint(Path(asked.source), asked.game)
     facts = summary(solver, Outcome("Checkpoint", solver.iteration, None, solver.seconds))
@@ -171,8 +157,6 @@ def _export(asked: argparse.Namespace) -> int:
 
 
 def _job(asked: argparse.Namespace) -> int:
-    from ballast_cfr.job.run import Request, run
-
     return run(
         Request(
             game=asked.game_builtin or asked.game_file,
@@ -198,15 +182,11 @@ def _job(asked: argparse.Namespace) -> int:
 
 
 def _warm(_: argparse.Namespace) -> int:
-    from ballast_cfr.solve.warm import warm
-
     print(warm())
     return errors.EXIT_DONE
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    from ballast_cfr.cli.bench import bench
-
     return bench(asked.games.split(","), asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
 
 

@@ -1,11 +1,11 @@
 """A compiled game: the flat arrays that the solver's inner loops run over.
 
-The sequence form is the one to use: it holds each player's decisions once instead of once per node, and is three to four times
-faster. The tree form walks every node; it is the fallback where a player forgets, and the oracle that tests compare with.
+The sequence form is the one to use: it holds each player's decisions once instead of once per node, and is three to
+four times faster. The tree form walks every node; it is the fallback where a player forgets, and the oracle that
+tests compare with.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,16 @@ from ballast_cfr.compile.payoff import Csr, matrix
 from ballast_cfr.compile.recall import Memory, remember
 from ballast_cfr.compile.treeplex import Treeplex, build, magnitudes
 from ballast_cfr.compile.validate import inspect
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import CHANCE, Floats, Game
 
-Form = Literal["sequence", "tree"]
+FORMS = ("auto", "sequence", "tree")
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """What an exact best response needs: for each player, the decisions as it remembers them and its sequence at each terminal.
+    """What an exact best response needs: for each player, the decisions as it remembers them and its sequence at each
+    terminal.
 
     plex, sequence: by player; sequence (T,). weight: (T,) chance reach times player 0's gain.
     """
@@ -33,8 +35,8 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The nodes for the tree form, in level order. actor: (N,) who moved into a node, CHANCE for chance. slot: (N,) the actor's slot
-    for that move. gain: (N,) player 0's at terminals, else 0."""
+    """The nodes for the tree form, in level order. actor: (N,) who moved into a node, CHANCE for chance. slot: (N,)
+    the actor's slot for that move. gain: (N,) player 0's at terminals, else 0."""
 
     parent: NDArray[np.int32]
     actor: NDArray[np.int8]
@@ -47,12 +49,13 @@ class Tree:
 class Program:
     """A game made ready to be solved.
 
-    plex: each player's information sets, which also order every strategy. matrix: payoffs by player, for the sequence form only.
-    shift: half the constant that the two payoffs add up to; values of player 0 are `shift` above what the arrays say.
+    plex: each player's information sets, which also order every strategy. matrix: payoffs by player, for the sequence
+    form only. shift: half the constant that the two payoffs add up to; values of player 0 are `shift` above what the
+    arrays say.
     """
 
     game: Game
-    form: Form
+    form: str
     plex: tuple[Treeplex, Treeplex]
     matrix: tuple[Csr, Csr] | None
     tree: Tree | None
@@ -62,18 +65,19 @@ class Program:
     warnings: tuple[str, ...]
 
 
-def compile_game(
-    game: Game, form: Literal["auto", "sequence", "tree"] = "auto", allow_imperfect_recall: bool = False
-) -> Program:
+def compile_game(game: Game, form: str = "auto", allow_imperfect_recall: bool = False) -> Program:
     """Check a game and turn it into arrays.
 
-    form: `auto` takes the sequence form where recall is perfect. Raises BadInput for a game that is not a two-player constant-sum
-    one, or in which a player forgets (unless allowed; absent-mindedness never is).
+    form: `auto` takes the sequence form where recall is perfect. Raises BadInputError for a game that is not a
+    two-player constant-sum one, or in which a player forgets (unless allowed; absent-mindedness never is).
     """
     memory = remember(game)
     report = inspect(game, memory)
     report.demand(allow_imperfect_recall)
     exact = not memory.forgets
+    if form not in FORMS or (form == "sequence" and not exact):
+        known = ", ".join(FORMS if exact else ("auto", "tree"))
+        raise BadInputError(f"form {form} cannot be had for game {game.name}; choose one of {known}")
     if form == "auto":
         form = "sequence" if exact else "tree"
     gain = np.asarray((game.payoff[:, 0] - game.payoff[:, 1]) / 2)

@@ -1,8 +1,9 @@
 """Who remembers what: each player's own sequence at every node, and where players forget.
 
-A player's sequence is the last (information set, action) of its own on the way to a node; 0 is the empty one. With perfect recall
-every node of an information set carries the same sequence. Where it does not, the information set is split by sequence, which
-gives the game in which that player remembers: a best response there bounds a best response in the game itself from above.
+A player's sequence is the last (information set, action) of its own on the way to a node; 0 is the empty one. With
+perfect recall every node of an information set carries the same sequence. Where it does not, the information set is
+split by sequence, which gives the game in which that player remembers: a best response there bounds a best response
+in the game itself from above.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from ballast_cfr.game import Game
 class Memory:
     """The information sets of both players as they remember them (R of them), numbered from the root down.
 
-    infoset: (R,) the game's information set. parent: (R,) the player's sequence above it. first_slot: (R,) its first slot: slot s
-    is the player's sequence s + 1, both counted for each player apart. remembered: (N,) index into these of each decision node,
-    -1 elsewhere. sequence: (2, N) each player's sequence at each node. forgets: pairs of nodes of one information set that its
-    player reaches by different sequences of its own.
+    infoset: (R,) the game's information set. parent: (R,) the player's sequence above it. first_slot: (R,) its first
+    slot: slot s is the player's sequence s + 1, both counted for each player apart. remembered: (N,) index into these
+    of each decision node, -1 elsewhere. sequence: (2, N) each player's sequence at each node. forgets: pairs of nodes
+    of one information set that its player reaches by different sequences of its own.
     """
 
     game: Game

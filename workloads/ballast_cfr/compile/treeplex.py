@@ -1,8 +1,8 @@
 """One player's decisions as a treeplex: information sets below the sequences that lead to them.
 
-Information sets are ordered by own depth, then by the sequence above them, so that those below one sequence are contiguous, and a
-pass from the last to the first is bottom-up. Slots (information set, action) are contiguous in that order; sequence 0 is the empty
-one and slot s is sequence s + 1.
+Information sets are ordered by own depth, then by the sequence above them, so that those below one sequence are
+contiguous, and a pass from the last to the first is bottom-up. Slots (information set, action) are contiguous in that
+order; sequence 0 is the empty one and slot s is sequence s + 1.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from ballast_cfr.game import Floats, Game
 class Treeplex:
     """I information sets with S slots.
 
-    first: (I + 1,) first slot of each information set, and S. parent: (I,) sequence above each. infoset: (I,) the game's number for
-    it. magnitude: (I,) largest absolute value that a counterfactual value in it can have: its chance reach times the largest
-    absolute payoff below it. The tie rule is relative to this.
+    first: (I + 1,) first slot of each information set, and S. parent: (I,) sequence above each. infoset: (I,) the
+    game's number for it. magnitude: (I,) largest absolute value that a counterfactual value in it can have: its
+    chance reach times the largest absolute payoff below it. The tie rule is relative to this.
     """
 
     first: NDArray[np.int32]
@@ -72,7 +72,7 @@ def build(memory: Memory, player: int, gain: Floats) -> tuple[Treeplex, NDArray[
     sequence = np.zeros(slots + 1, dtype=np.int64)
     placed, used = 0, 0
     level = np.flatnonzero(above == 0)
-    below = _children(above, of_old_slot, len(own))
+    below = _Below(above, of_old_slot, len(own))
     while len(level):
         level = level[np.argsort(sequence[above[level]], kind="stable")]
         order[placed : placed + len(level)] = level
@@ -96,7 +96,7 @@ def build(memory: Memory, player: int, gain: Floats) -> tuple[Treeplex, NDArray[
     return plex, sequence
 
 
-class _children:
+class _Below:
     """Finds the information sets directly below others."""
 
     def __init__(self, above: NDArray[np.int64], of_slot: NDArray[np.int64], infosets: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ballast_cfr import memory as machine
 from ballast_cfr.compile.recall import Memory, remember
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import CHANCE, Game
 
 # Sums and probabilities given as decimals may miss by this much (relative to the span for payoffs).
@@ -15,9 +15,11 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Report:
-    """Facts about a game. `problems` are sentences, each a reason why it cannot be solved; `forgetful` is one that can be allowed.
+    """Facts about a game. `problems` are sentences, each a reason why it cannot be solved; `forgetful` is one that
+    can be allowed.
 
-    constant: what the payoffs of two players add up to. span: largest minus smallest payoff of player 0. bytes: estimated peak.
+    constant: what the payoffs of two players add up to. span: largest minus smallest payoff of player 0. bytes:
+    estimated peak.
     """
 
     name: str
@@ -37,11 +39,11 @@ class Report:
     warnings: tuple[str, ...]
 
     def demand(self, allow_imperfect_recall: bool = False) -> None:
-        """Raise BadInput with the first reason why the game cannot be solved."""
+        """Raise BadInputError with the first reason why the game cannot be solved."""
         for problem in self.problems:
-            raise BadInput(problem)
+            raise BadInputError(problem)
         if self.forgetful and not allow_imperfect_recall:
-            raise BadInput(self.forgetful)
+            raise BadInputError(self.forgetful)
 
 
 def validate(game: Game) -> Report:
@@ -94,7 +96,8 @@ def _finite(game: Game) -> str | None:
     bad = np.flatnonzero(~np.isfinite(game.payoff).all(axis=1))
     if not len(bad):
         return None
-    return f"{game.where(int(game.terminals[bad[0]]))}: a payoff is not a finite number; give every terminal finite payoffs"
+    here = game.where(int(game.terminals[bad[0]]))
+    return f"{here}: a payoff is not a finite number; give every terminal finite payoffs"
 
 
 def _chance(game: Game) -> str | None:
@@ -102,7 +105,8 @@ def _chance(game: Game) -> str | None:
     drawn = drawn[drawn > 0]
     wrong = drawn[~(game.chance[drawn] >= 0)]
     if len(wrong):
-        return f"{game.where(int(wrong[0]))}: a chance outcome has probability {game.chance[wrong[0]]}, which must not be negative"
+        at = int(wrong[0])
+        return f"{game.where(at)}: a chance outcome has probability {game.chance[at]}, which must not be negative"
     totals = np.bincount(game.parent[drawn], weights=game.chance[drawn], minlength=game.nodes)
     off = np.flatnonzero((game.player == CHANCE) & (np.abs(totals - 1) > TOLERANCE))
     if not len(off):
@@ -123,19 +127,14 @@ def _sum(game: Game) -> tuple[float, str | None, str | None]:
         return constant, None, None
     here = game.where(int(game.terminals[worst]))
     if miss[worst] <= TOLERANCE * scale:
-        return (
-            constant,
-            None,
-            f"{here}: payoffs add up to {sums[worst]:.17g} instead of {constant:.17g}; taken as equal",
-        )
-    return (
-        constant,
-        (
-            f"{here}: payoffs add up to {sums[worst]:.10g} here but to {constant:.10g} at {game.where(int(game.terminals[0]))}; "
-            "only zero-sum and constant-sum games can be solved"
-        ),
-        None,
+        nearly = f"{here}: payoffs add up to {sums[worst]:.17g} instead of {constant:.17g}; taken as equal"
+        return constant, None, nearly
+    first = game.where(int(game.terminals[0]))
+    general = (
+        f"{here}: payoffs add up to {sums[worst]:.10g} here, but to {constant:.10g} at {first}; "
+        "only zero-sum and constant-sum games can be solved"
     )
+    return constant, general, None
 
 
 def _absent_minded(memory: Memory) -> str | None:
@@ -157,6 +156,6 @@ def _forgetful(memory: Memory) -> str | None:
     name = game.infoset_name(int(game.infoset[other]))
     return (
         f"{game.where(other)}: information set {name} breaks perfect recall, since its player comes to it both by "
-        f"[{game.history(one)}] and by [{game.history(other)}]; give these histories different information sets, or allow "
-        "imperfect recall (no guarantee then)"
+        f"[{game.history(one)}] and by [{game.history(other)}]; give these histories different information sets, "
+        "or allow imperfect recall (no guarantee then)"
     )

@@ -1,15 +1,18 @@
 """What a pair of strategies is worth against the best replies, exactly.
 
-The opponent's reach fixes the value of every sequence at the terminals; a bottom-up pass that takes the best action in each information
-set, instead of the strategy's, then gives the best response. For a player who forgets, the pass may use what that player would have
-forgotten: its result bounds the best response from above, and so the exploitability.
+The opponent's reach fixes the value of every sequence at the terminals; a bottom-up pass that takes the best action
+in each information set, instead of the strategy's, then gives the best response. For a player who forgets, the pass
+may use what that player would have forgotten: its result bounds the best response from above, and so the
+exploitability.
 
-This walks the terminals with array operations, and shares no code with the solver's own evaluation, which tests compare it with.
+This walks the terminals with array operations, and shares no code with the solver's own evaluation, which tests
+compare it with.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ballast_cfr.compile.program import Program
 from ballast_cfr.compile.treeplex import Treeplex
@@ -18,8 +21,9 @@ from ballast_cfr.game import Floats
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of a pair of strategies, in the game's payoff units. value: player 0's when both play on. lower, upper: bounds of the game's
-    value for player 0. exploitability: half of what the two could win together by best replies (NashConv / 2)."""
+    """Of a pair of strategies, in the game's payoff units. value: player 0's when both play on. lower, upper: bounds
+    of the game's value for player 0. exploitability: half of what the two could win together by best replies
+    (NashConv / 2)."""
 
     value: float
     lower: float
@@ -40,9 +44,14 @@ def evaluate(program: Program, strategies: tuple[Floats, Floats]) -> Evaluation:
     else:
         reach0, reach1 = (_terminal_reach(program, player, strategies[player]) for player in (0, 1))
     value = float(np.sum(judge.weight * reach0 * reach1))
-    best0 = best_response(judge.plex[0], np.bincount(first, judge.weight * reach1, judge.plex[0].slots + 1))
-    best1 = best_response(judge.plex[1], np.bincount(second, -judge.weight * reach0, judge.plex[1].slots + 1))
+    best0 = best_response(judge.plex[0], _by_sequence(first, judge.weight * reach1, judge.plex[0]))
+    best1 = best_response(judge.plex[1], _by_sequence(second, -judge.weight * reach0, judge.plex[1]))
     return Evaluation(value + program.shift, program.shift - best1, program.shift + best0)
+
+
+def _by_sequence(sequence: NDArray[np.int64], value: Floats, plex: Treeplex) -> Floats:
+    """Sum what the terminals are worth (T,) over those with the same sequence, (S + 1,)."""
+    return np.bincount(sequence, weights=value, minlength=plex.slots + 1).astype(np.float64)
 
 
 def plan(plex: Treeplex, strategy: Floats) -> Floats:

@@ -1,7 +1,8 @@
-"""Strategies as files: CSV for machines and spreadsheets, JSON with the facts of the solve beside it; and back from CSV.
+"""Strategies as files: CSV for machines and spreadsheets, JSON with the facts of the solve beside it; and back from
+CSV.
 
-Both are written one information set at a time, in bounded memory. Probabilities are written so that they read back to the same bits.
-`reach` is the player's own probability of playing to the information set, 0 where chance never leads.
+Both are written one information set at a time, in bounded memory. Probabilities are written so that they read back to
+the same bits. `reach` is the player's own probability of playing to the information set, 0 where chance never leads.
 """
 
 import csv
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ballast_cfr.compile.program import Program
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import plan
 from ballast_cfr.game import Floats
 
@@ -35,7 +36,8 @@ class Row:
 
 
 def rows(program: Program, strategies: Strategies) -> Iterator[Row]:
-    """The strategies, player 0 first, each from the root down. strategies: (S,) for each player, in the order of `program.plex`."""
+    """The strategies, player 0 first, each from the root down. strategies: (S,) for each player, in the order of
+    `program.plex`."""
     game = program.game
     for player, (plex, strategy) in enumerate(zip(program.plex, strategies, strict=True)):
         reach = _reach(program, player, strategy)
@@ -102,7 +104,8 @@ def write(path: Path, lines: Iterator[str]) -> None:
 def read_csv(program: Program, path: Path) -> Strategies:
     """Strategies from a CSV file as written here; actions of one information set go by their order.
 
-    Raises BadInput, naming the line, for rows that do not fit the game, probabilities that do not add up to 1, or missing rows.
+    Raises BadInputError, naming the line, for rows that do not fit the game, probabilities that do not add up to 1, or
+    missing rows.
     """
     game = program.game
     place = {
@@ -119,7 +122,7 @@ def read_csv(program: Program, path: Path) -> Strategies:
         total = float(strategies[player][first : first + len(actions)].sum())
         if not abs(total - 1) <= 1e-9:
             found = "are missing" if np.isnan(total) else f"add up to {total:.10g}, not 1"
-            raise BadInput(
+            raise BadInputError(
                 f'strategy {path.name}: the probabilities of information set "{name}" of player {player} {found}'
             )
     return strategies[0], strategies[1]
@@ -135,17 +138,19 @@ def _take(
     try:
         key, action, probability = (int(row["player"]), row["infoset"]), row["action"], float(row["probability"])
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{where}: expected {', '.join(HEADER)}, found {', '.join(map(str, row.values()))}") from error
+        raise BadInputError(
+            f"{where}: expected {', '.join(HEADER)}, found {', '.join(map(str, row.values()))}"
+        ) from error
     if key not in place:
-        raise BadInput(f'{where}: the game has no information set "{key[1]}" of player {key[0]}')
+        raise BadInputError(f'{where}: the game has no information set "{key[1]}" of player {key[0]}')
     first, actions = place[key]
     position = done.get(key, 0)
     if position == len(actions) or actions[position] != action:
-        raise BadInput(
+        raise BadInputError(
             f'{where}: information set "{key[1]}" has the actions {", ".join(actions)} in this order, found {action}'
         )
     if not 0 <= probability <= 1:
-        raise BadInput(f"{where}: probability {probability} is not between 0 and 1")
+        raise BadInputError(f"{where}: probability {probability} is not between 0 and 1")
     strategies[key[0]][first + position] = probability
     done[key] = position + 1
 

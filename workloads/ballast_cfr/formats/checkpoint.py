@@ -6,7 +6,8 @@
     ...        the arrays named in the header, little-endian, one after the other
     32 bytes   SHA-256 of all that comes before
 
-A file is written beside its final name, flushed to the disk and renamed, so that a reader finds the old one or the new one.
+A file is written beside its final name, flushed to the disk and renamed, so that a reader finds the old one or the
+new one.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_cfr.errors import CheckpointMismatch
+from ballast_cfr.errors import CheckpointMismatchError
 
 MAGIC = b"BALLCFR\x01"
 FILE_NAME = "checkpoint.ballast"
@@ -37,7 +38,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np
             digest.update(part)
             file.write(part)
         for array in arrays.values():
-            part = memoryview(np.ascontiguousarray(array, dtype="<f8")).cast("B") if array.size else b""
+            part = np.ascontiguousarray(array, dtype="<f8").tobytes()
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
@@ -52,18 +53,19 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """Header and arrays of a checkpoint. Raises CheckpointMismatch if it is damaged or of another version."""
+    """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version."""
     content = path.read_bytes()
     if content[:7] != MAGIC[:7]:
-        raise CheckpointMismatch(
+        raise CheckpointMismatchError(
             f"checkpoint {path} is not a checkpoint of this solver; choose another place or delete it"
         )
     if content[7:8] != MAGIC[7:8]:
-        raise CheckpointMismatch(
-            f"checkpoint {path} has format version {content[7]}, this solver reads version {MAGIC[7]}; use the version that wrote it"
+        raise CheckpointMismatchError(
+            f"checkpoint {path} has format version {content[7]}, but this solver reads version {MAGIC[7]}; "
+            "use the release that wrote it"
         )
     if hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
-        raise CheckpointMismatch(
+        raise CheckpointMismatchError(
             f"checkpoint {path} is damaged (its digest does not match its content); delete it to start over"
         )
     length = int.from_bytes(content[8:16], "little")
@@ -79,15 +81,16 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
 
 
 def demand_same(path: Path, held: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Raise CheckpointMismatch naming every setting in which a checkpoint differs from what is asked for."""
+    """Raise CheckpointMismatchError naming every setting in which a checkpoint differs from what is asked for."""
     differ = [
         f"{key} {_show(held.get(key))} where this solve has {_show(value)}"
         for key, value in asked.items()
         if held.get(key) != value
     ]
     if differ:
-        raise CheckpointMismatch(
-            f"checkpoint {path} holds {', and '.join(differ)}; use another checkpoint directory, or the settings it was made with"
+        raise CheckpointMismatchError(
+            f"checkpoint {path} holds {', and '.join(differ)}; "
+            "use another checkpoint directory, or the settings it was made with"
         )
 
 

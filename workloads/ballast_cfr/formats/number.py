@@ -10,7 +10,8 @@ _LARGEST_EXPONENT = 400
 
 
 def parse(text: str) -> Fraction:
-    """The exact value of a number. Raises ValueError, saying what is wrong, for anything that no finite 64-bit float is near to."""
+    """The exact value of a number. Raises ValueError, saying what is wrong, for anything that no finite 64-bit float
+    is near to."""
     if len(text) > _LONGEST:
         raise ValueError(f"a number of {len(text)} characters is longer than {_LONGEST}")
     match = _NUMBER.match(text)

@@ -3,12 +3,12 @@
 import re
 from bisect import bisect_right
 from functools import cached_property
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 
 STRING, BRACE, WORD, END = "string", "brace", "word", "end"
 
@@ -41,7 +41,8 @@ class Tokens:
             return content.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as broken:
             self.text = content[: broken.start].decode("utf-8-sig", "replace")
-            self.fail(len(self.text), f"the file is not UTF-8 text (byte 0x{content[broken.start]:02x})")
+            message = f"the file is not UTF-8 text (byte 0x{content[broken.start]:02x})"
+            raise self.error(len(self.text), message) from broken
 
     def _read(self) -> Token:
         match = _TOKEN.match(self.text, self._at)
@@ -49,7 +50,7 @@ class Tokens:
             rest = _BLANK.match(self.text, self._at)
             at = rest.end() if rest else self._at
             if at < len(self.text):
-                self.fail(at, "this quotation mark is never closed; the file seems cut off")
+                raise self.error(at, "this quotation mark is never closed; the file seems cut off")
             return Token(END, "", at)
         self._at = match.end()
         if match[1] is not None:
@@ -60,7 +61,7 @@ class Tokens:
         """The next word, which must be of a kind (and text); `what` says in an error what was expected."""
         token = self.next
         if token.kind != kind or (text is not None and token.text != text):
-            self.fail(token.at, f"expected {what}, found {token}")
+            raise self.error(token.at, f"expected {what}, found {token}")
         self.next = self._read()
         return token
 
@@ -87,7 +88,7 @@ class Tokens:
         line = np.searchsorted(starts, places, side="right")
         return np.stack([line, places - starts[line - 1] + 1], axis=1)
 
-    def fail(self, at: int, message: str) -> NoReturn:
-        """Raise BadInput for a place in the file."""
+    def error(self, at: int, message: str) -> BadInputError:
+        """What to raise for a place in the file."""
         line, column = self.position(at)
-        raise BadInput(f"game {self.name}, line {line}, column {column}: {message}")
+        return BadInputError(f"game {self.name}, line {line}, column {column}: {message}")

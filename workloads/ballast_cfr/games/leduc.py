@@ -1,8 +1,8 @@
 """Leduc hold'em: one private card, one public card, two rounds of betting.
 
-Southey et al., "Bayes' bluff: opponent modelling in poker", UAI 2005. Each rank comes in two suits. Both players ante one chip; a
-raise is 2 chips in the first round and 4 in the second, at most two raises a round. A pair with the public card wins, then the
-higher rank. With three ranks the value is -0.0856064241 for the first player.
+Southey et al., "Bayes' bluff: opponent modelling in poker", UAI 2005. Each rank comes in two suits. Both players ante
+one chip; a raise is 2 chips in the first round and 4 in the second, at most two raises a round. A pair with the
+public card wins, then the higher rank. With three ranks the value is -0.0856064241 for the first player.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,8 @@ _RANKS = "JQK"
 
 
 def nodes(ranks: int) -> int:
-    """Nodes of the tree, before it is built: per deal 15 in the first round and, after 5 of its ends, 15 for each board."""
+    """Nodes of the tree, before it is built: per deal 15 in the first round and, after 5 of its ends, 15 for each
+    board."""
     cards = _SUITS * ranks
     return 1 + cards + cards * (cards - 1) * (15 + 5 * (cards - 2) * 15)
 

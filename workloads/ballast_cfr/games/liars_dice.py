@@ -1,7 +1,7 @@
 """Liar's dice for two: hidden dice, rising bids on both hands together, until one calls the other a liar.
 
-A bid (quantity, face) holds if at least that many dice show the face; the highest face is wild. The loser pays one. With one die
-of four faces each the value is +1/16 for the first player, of six faces -0.0271317829.
+A bid (quantity, face) holds if at least that many dice show the face; the highest face is wild. The loser pays one.
+With one die of four faces each the value is +1/16 for the first player, of six faces -0.0271317829.
 """
 
 from itertools import product
@@ -13,9 +13,11 @@ from ballast_cfr.games.public_tree import Deals, PublicTree, Rules, expand
 
 
 def nodes(dice: int, faces: int) -> int:
-    """Nodes of the tree, before it is built: bids rise, so that a play is a subset of the bids, and one call at most."""
-    bids = 2 * dice * faces
-    return sum(faces**rolled for rolled in range(2 * dice)) + int(faces ** (2 * dice)) * int(2 ** (bids + 1) - 1)
+    """Nodes of the tree, before it is built: bids rise, so that a play is a subset of the bids, and one call at
+    most."""
+    bids: int = 2 * dice * faces
+    rolls = [int(faces**rolled) for rolled in range(2 * dice + 1)]
+    return sum(rolls[:-1]) + rolls[-1] * int(2 ** (bids + 1) - 1)
 
 
 def liars_dice(dice: int = 1, faces: int = 6) -> Game:
@@ -45,7 +47,8 @@ def liars_dice(dice: int = 1, faces: int = 6) -> Game:
 
 
 def _grow(tree: PublicTree, names: list[str], last: list[int], caller: list[int]) -> None:
-    """All rising sequences of bids, breadth first; `last` and `caller` say of each node what was bid last and who called."""
+    """All rising sequences of bids, breadth first; `last` and `caller` say of each node what was bid last and who
+    called."""
     todo = [(tree.add(0, "", names), 0, -1)]
     last.append(-1)
     caller.append(-1)

@@ -1,7 +1,7 @@
 """Games in which hidden cards or dice are dealt first and everything after that is seen by both players.
 
-Such a game is a small public tree times a list of deals. Expanding the product one level at a time with array operations builds
-295,000 nodes of liar's dice in a fraction of the time that walking states would take.
+Such a game is a small public tree times a list of deals. Expanding the product one level at a time with array
+operations builds 295,000 nodes of liar's dice in a fraction of the time that walking states would take.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ class PublicTree:
 
 @dataclass(frozen=True)
 class Deals:
-    """All ways to deal. outcomes: (D, k) chance outcomes in order, rows sorted and distinct; weight: (D,) proportional to the
-    probability; private: (2, D) what each player then holds, as an index into `private_label`."""
+    """All ways to deal. outcomes: (D, k) chance outcomes in order, rows sorted and distinct; weight: (D,)
+    proportional to the probability; private: (2, D) what each player then holds, as an index into `private_label`."""
 
     outcomes: Ints
     weight: Floats
@@ -44,8 +44,8 @@ class Deals:
 
 @dataclass(frozen=True)
 class Rules:
-    """What depends on the deal. payoff: (terminals (n,), deals (n,)) -> payoff of player 0 (n,). possible: (chance children (n,),
-    deals (n,)) -> whether that outcome can come (n,); those that can are equally likely."""
+    """What depends on the deal. payoff: (terminals (n,), deals (n,)) -> payoff of player 0 (n,). possible: (chance
+    children (n,), deals (n,)) -> whether that outcome can come (n,); those that can are equally likely."""
 
     payoff: Callable[[Ints, Ints], Floats]
     possible: Callable[[Ints, Ints], NDArray[np.bool_]] | None = None
@@ -93,8 +93,8 @@ def expand(name: str, players: tuple[str, str], tree: PublicTree, deals: Deals, 
 
 
 def _deal(deals: Deals, levels: _Levels) -> Floats:
-    """The chance nodes before the first move: one level for each card or die. Returns the chances of the edges into the first
-    moves."""
+    """The chance nodes before the first move: one level for each card or die. Returns the chances of the edges into
+    the first moves."""
     outcomes = deals.outcomes
     many = len(outcomes)
     starts = np.array([0])

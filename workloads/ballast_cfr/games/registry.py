@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
 from ballast_cfr.games import kuhn, leduc, liars_dice
 from ballast_cfr.memory import demand
@@ -39,12 +39,12 @@ BUILTINS: dict[str, Builtin] = {
 def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Game:
     """Build a game by name.
 
-    parameters: values as integers or their text. Raises BadInput for an unknown name or parameter, OutOfMemory if the tree would
-    not fit this machine (or container), before it is built.
+    parameters: values as integers or their text. Raises BadInputError for an unknown name or parameter,
+    OutOfMemoryError if the tree would not fit this machine (or container), before it is built.
     """
     found = BUILTINS.get(name.replace("_", "-"))
     if found is None:
-        raise BadInput(f"game {name} is not built in; choose one of {', '.join(sorted(BUILTINS))}, or give a file")
+        raise BadInputError(f"game {name} is not built in; choose one of {', '.join(sorted(BUILTINS))}, or give a file")
     values = {key: parameter.default for key, parameter in found.parameters.items()}
     for key, text in (parameters or {}).items():
         values[key] = _value(name, found, key, text)
@@ -55,13 +55,13 @@ def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Gam
 def _value(name: str, found: Builtin, key: str, text: str | int) -> int:
     parameter = found.parameters.get(key)
     if parameter is None:
-        raise BadInput(f"game {name} has no parameter {key}; it takes {', '.join(found.parameters)}")
+        raise BadInputError(f"game {name} has no parameter {key}; it takes {', '.join(found.parameters)}")
     try:
         value = int(text)
     except ValueError:
         value = parameter.low - 1
     if not parameter.low <= value <= parameter.high:
-        raise BadInput(
+        raise BadInputError(
             f"game {name}: {key} is {text}, but must be a whole number from {parameter.low} to {parameter.high}"
         )
     return value

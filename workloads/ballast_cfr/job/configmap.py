@@ -18,23 +18,24 @@ LIMIT = 1 << 20  # bytes of data that a ConfigMap may hold
 _WAITS = (0.5, 1, 2, 4, 8, 16)  # seconds between tries; an API server that restarts is back within this
 
 
-class PatchFailed(RuntimeError):
+class PatchError(RuntimeError):
     """The API server did not take the result, however often it was asked."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """An API server and how to be let in. `account` holds `token` and `ca.crt`; the token is read anew for every try, as it rotates."""
+    """An API server and how to be let in. `account` holds `token` and `ca.crt`; the token is read anew for every try,
+    as it rotates."""
 
     url: str
     account: Path = SERVICE_ACCOUNT
 
 
 def in_cluster() -> Server:
-    """The API server of the cluster this pod runs in. Raises PatchFailed outside of one."""
+    """The API server of the cluster this pod runs in. Raises PatchError outside of one."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise PatchFailed(
+        raise PatchError(
             "a result ConfigMap was asked for, but KUBERNETES_SERVICE_HOST is not set, so this is not a pod"
         )
     return Server(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
@@ -46,16 +47,20 @@ def size(data: Mapping[str, str]) -> int:
 
 
 def patch(server: Server, namespace: str, name: str, data: Mapping[str, str]) -> None:
-    """Set the data of a ConfigMap that exists. Raises PatchFailed with the server's own words."""
+    """Set the data of a ConfigMap that exists. Raises PatchError with the server's own words."""
     url = f"{server.url}/api/v1/namespaces/{namespace}/configmaps/{name}"
     body = json.dumps({"data": data}).encode()
-    for wait in (*_WAITS, None):
+    waits = iter(_WAITS)
+    while True:
         try:
-            return _send(server, url, body)
+            _send(server, url, body)
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            wait = next(waits, None)
             if wait is None:
-                raise PatchFailed(f"ConfigMap {namespace}/{name} could not be patched: {_words(error)}") from error
+                raise PatchError(f"ConfigMap {namespace}/{name} could not be patched: {_words(error)}") from error
             time.sleep(wait)
+        else:
+            return
 
 
 def _send(server: Server, url: str, body: bytes) -> None:

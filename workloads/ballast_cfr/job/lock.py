@@ -9,12 +9,13 @@ from typing import IO
 _PATIENCE = 60.0
 
 
-class Busy(RuntimeError):
+class BusyError(RuntimeError):
     """Another process has the checkpoint directory and does not let go."""
 
 
 def hold(directory: Path, interrupted: Callable[[], bool]) -> IO[str]:
-    """Lock a checkpoint directory until the process ends, waiting a minute for an earlier pod that is still going down."""
+    """Lock a checkpoint directory until the process ends, waiting a minute for an earlier pod that is still going
+    down."""
     directory.mkdir(parents=True, exist_ok=True)
     file = (directory / "lock").open("w")
     until = time.monotonic() + _PATIENCE
@@ -23,7 +24,7 @@ def hold(directory: Path, interrupted: Callable[[], bool]) -> IO[str]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until or interrupted():
-                raise Busy(
+                raise BusyError(
                     f"checkpoint directory {directory} is in use by another process; end that one first"
                 ) from None
             time.sleep(0.2)

@@ -1,7 +1,7 @@
 """What a running job says of itself over HTTP: /status as JSON, /healthz, /metrics for Prometheus.
 
-A daemon thread serves; the kernels hold no interpreter lock, so it answers while they run. The solving thread replaces one dictionary as
-a whole, and readers take whichever is there.
+A daemon thread serves; the kernels hold no interpreter lock, so it answers while they run. The solving thread
+replaces one dictionary as a whole, and readers take whichever is there.
 """
 
 import json
@@ -90,7 +90,7 @@ def _metrics(status: Status) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(_Collector(status))  # type: ignore[arg-type]
+    registry.register(_Collector(status))
     return generate_latest(registry)
 
 
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Say nothing: probes would fill the log."""
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
 from ballast_cfr.solve.schedule import Stop
 
@@ -19,14 +19,15 @@ def stop(
 ) -> Stop:
     """The stop rule for a game.
 
-    exploitability: in `unit`, which is Absolute (payoff units), Span (times largest minus smallest payoff) or MilliBigBlind (a
-    thousandth of the big blind; of the ante in kuhn and leduc). Raises BadInput if nothing would ever end the solve.
+    exploitability: in `unit`, which is Absolute (payoff units), Span (times largest minus smallest payoff) or
+    MilliBigBlind (a thousandth of the big blind; of the ante in kuhn and leduc). Raises BadInputError if nothing would
+    ever end the solve.
     """
     if exploitability is None and max_iterations is None and max_seconds is None:
-        raise BadInput("no end is given; set a target exploitability, an iteration limit or a time limit")
+        raise BadInputError("no end is given; set a target exploitability, an iteration limit or a time limit")
     for name, limit in (("iterations", max_iterations), ("seconds", max_seconds)):
         if limit is not None and not limit > 0:
-            raise BadInput(f"the limit of {name} is {limit}, but must be greater than 0")
+            raise BadInputError(f"the limit of {name} is {limit}, but must be greater than 0")
     target = None if exploitability is None else _number(exploitability) * unit_size(game, unit)
     return Stop(target, max_iterations, max_seconds)
 
@@ -36,12 +37,12 @@ def unit_size(game: Game, unit: str) -> float:
     plain = _SPELLINGS.get(unit.lower(), unit)
     found = next((known for known in UNITS if known.lower() == plain.lower()), None)
     if found is None:
-        raise BadInput(f"unit {unit} is unknown; choose one of {', '.join(UNITS)}")
+        raise BadInputError(f"unit {unit} is unknown; choose one of {', '.join(UNITS)}")
     if found == "Span":
         return game.span
     if found == "MilliBigBlind":
         if game.big_blind is None:
-            raise BadInput(f"unit {unit}: game {game.name} has no big blind; use Absolute or Span")
+            raise BadInputError(f"unit {unit}: game {game.name} has no big blind; use Absolute or Span")
         return game.big_blind / 1000
     return 1.0
 
@@ -52,5 +53,5 @@ def _number(text: str | float) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise BadInput(f"target exploitability is {text}, but must be a number greater than 0")
+        raise BadInputError(f"target exploitability is {text}, but must be a number greater than 0")
     return value

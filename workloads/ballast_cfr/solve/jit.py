@@ -1,9 +1,10 @@
 """Compiling the inner loops once, and finding them again in every later process.
 
-Numba's own cache refuses a folder that it cannot write, and compiles anew for every model of CPU. A pod's image is read-only and may
-land on any node, so here (1) a cache that can only be read is used as it is, (2) code is made for the baseline of the architecture
-(strict sums neither vectorise nor fuse, so nothing is lost), and (3) an entry is valid as long as the kernels' own text is unchanged.
-That text is compared by digest: layers and archives change modification times.
+Numba's own cache refuses a folder that it cannot write, and compiles anew for every model of CPU. A pod's image is
+read-only and may land on any node, so here (1) a cache that can only be read is used as it is, (2) code is made for
+the baseline of the architecture (strict sums neither vectorise nor fuse, so nothing is lost), and (3) an entry is
+valid as long as the kernels' own text is unchanged. That text is compared by digest: layers and archives change
+modification times.
 """
 
 import hashlib
@@ -14,11 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import caching, config
+from numba.core import caching
+from numba.core import config as _config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
+
+config: Any = _config  # its members are made at run time, from the environment
 
 if "NUMBA_CPU_NAME" not in os.environ:
     config.CPU_NAME = "generic"
@@ -32,7 +36,7 @@ def cache_directory() -> Path:
     return Path(home) / "ballast" / "numba"
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]
+class _Locator(caching._CacheLocator):
     """Where a kernel's code is kept, and what it must match."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -40,7 +44,7 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         self._py_file = function.__code__.co_filename
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Locator":
+    def from_function(cls, py_func: Callable[..., Any], _: str) -> "_Locator":
         return cls(py_func)
 
     def ensure_cache_path(self) -> None:
@@ -57,11 +61,11 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         return str(self.line)
 
 
-class _Code(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_Locator,)
+class _Code(caching.CompileResultCacheImpl):
+    _locator_classes: list[Any] = [_Locator]  # noqa: RUF012 - the base class does not say ClassVar
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):
     _impl_class = _Code
 
     @contextmanager
@@ -74,6 +78,8 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
 def kernel(function: F) -> F:
     """Compile a function on first use: no interpreter lock, no fast-math, sums in the order they are written."""
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
-    compiled._cache = _Cache(function)
-    return compiled  # type: ignore[no-any-return]
+    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    cache: Any = _Cache
+    compiled._cache = cache(function)
+    kept: F = compiled
+    return kept

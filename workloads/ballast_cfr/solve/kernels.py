@@ -7,9 +7,9 @@ One iteration for player i, given the other player's realisation plan y, is
     R <- (R + r) * (p_t if positive else n_t);   sigma'(a) ~ max(R(a) + c r(a), 0), uniform if all are zero
     top-down:  S += w_t x;   x(a) = x(above I) sigma'(a)
 
-and the variants differ only in the tables p, n, w and in c (`variants.py`). r counts as zero where it is within the tie tolerance.
-Hart & Mas-Colell 2000; Zinkevich et al. 2007; von Stengel 1996 for the sequence form. Every sum has one order and nothing is fused,
-so that any processor, and the GPU, can come to the same bits.
+and the variants differ only in the tables p, n, w and in c (`variants.py`). r counts as zero where it is within the
+tie tolerance. Hart & Mas-Colell 2000; Zinkevich et al. 2007; von Stengel 1996 for the sequence form. Every sum has
+one order and nothing is fused, so that any processor, and the GPU, can come to the same bits.
 """
 
 import numpy as np
@@ -17,7 +17,10 @@ import numpy as np
 from ballast_cfr.game import Floats, Ints
 from ballast_cfr.solve.jit import kernel
 
-Plex = tuple[Ints, Ints, Floats]  # first (I + 1,), parent (I,), tie threshold (I,)
+_ONE = np.uint32(1)
+
+# Indices are unsigned: for signed ones each access would first look whether it counts from the end.
+Plex = tuple[Ints, Ints, Floats]  # first (I + 1,), parent of each slot (S,), tie threshold (I,)
 Matrix = tuple[Ints, Ints, Floats]  # start (S + 2,), column (nnz,), value (nnz,)
 Nodes = tuple[Ints, Ints, Ints, Floats, Floats]  # parent, actor, slot, chance, gain: each (N,)
 State = tuple[Floats, Floats, Floats]  # regret, strategy, average: each (S,)
@@ -37,7 +40,28 @@ def gradient(matrix: Matrix, y: Floats, g: Floats) -> None:
 
 
 @kernel
-def regret_matching(
+def match_two(
+    a: int, tie: float, positive: float, negative: float, predict: float, regret: Floats, sigma: Floats, g: Floats
+) -> float:
+    """`match` for two actions, the commonest number, without its loops."""
+    g0, g1 = g[a], g[a + _ONE]
+    value = sigma[a] * g0 + sigma[a + _ONE] * g1
+    r0, r1 = g0 - value, g1 - value
+    r0 = 0.0 if abs(r0) <= tie else r0
+    r1 = 0.0 if abs(r1) <= tie else r1
+    s0, s1 = regret[a] + r0, regret[a + _ONE] + r1
+    s0 *= positive if s0 > 0.0 else negative
+    s1 *= positive if s1 > 0.0 else negative
+    regret[a], regret[a + _ONE] = s0, s1
+    m0, m1 = max(s0 + predict * r0, 0.0), max(s1 + predict * r1, 0.0)
+    total = m0 + m1
+    sigma[a] = m0 / total if total > 0.0 else 0.5
+    sigma[a + _ONE] = m1 / total if total > 0.0 else 0.5
+    return float(value)
+
+
+@kernel
+def match(
     a: int,
     b: int,
     tie: float,
@@ -48,28 +72,24 @@ def regret_matching(
     sigma: Floats,
     g: Floats,
 ) -> float:
-    """Update slots a..b-1 of one information set from their values g[slot + 1]; returns the value under the old strategy."""
+    """Regret matching on slots a..b-1 of one information set, from their values g; returns the value under the old
+    strategy."""
     value = 0.0
     for k in range(a, b):
-        value += sigma[k] * g[k + 1]
+        value += sigma[k] * g[k]
     total = 0.0
     for k in range(a, b):
-        r = g[k + 1] - value
+        r = g[k] - value
         r = 0.0 if abs(r) <= tie else r
         s = regret[k] + r
-        s = s * positive if s > 0.0 else s * negative
+        s *= positive if s > 0.0 else negative
         regret[k] = s
-        m = s + predict * r
-        m = m if m > 0.0 else 0.0
+        m = max(s + predict * r, 0.0)
         sigma[k] = m
         total += m
-    if total > 0.0:
-        for k in range(a, b):
-            sigma[k] = sigma[k] / total
-    else:
-        for k in range(a, b):
-            sigma[k] = 1.0 / (b - a)
-    return value
+    for k in range(a, b):
+        sigma[k] = sigma[k] / total if total > 0.0 else 1.0 / (b - a)
+    return float(value)
 
 
 @kernel
@@ -80,23 +100,26 @@ def update(
     first, parent, tie = plex
     regret, sigma, average = state
     x, g = plan
-    for i in range(parent.size - 1, -1, -1):
-        g[parent[i]] += regret_matching(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, g)
-    for i in range(parent.size):
-        reach = x[parent[i]]
-        for k in range(first[i], first[i + 1]):
-            average[k] += weight * x[k + 1]
-            x[k + 1] = reach * sigma[k]
+    x_of, g_of = x[1:], g[1:]
+    for i in range(tie.size - 1, -1, -1):
+        a, b = first[i], first[i + 1]
+        if b - a == 2:
+            value = match_two(a, tie[i], positive, negative, predict, regret, sigma, g_of)
+        else:
+            value = match(a, b, tie[i], positive, negative, predict, regret, sigma, g_of)
+        g[parent[a]] += value
+    for k in range(sigma.size):
+        average[k] += weight * x_of[k]
+        x_of[k] = x[parent[k]] * sigma[k]
 
 
 @kernel
 def realise(plex: Plex, sigma: Floats, x: Floats) -> None:
     """The realisation plan x (S + 1,) of a behaviour strategy (S,)."""
-    first, parent, _ = plex
+    parent = plex[1]
     x[0] = 1.0
-    for i in range(parent.size):
-        for k in range(first[i], first[i + 1]):
-            x[k + 1] = x[parent[i]] * sigma[k]
+    for k in range(sigma.size):
+        x[k + 1] = x[parent[k]] * sigma[k]
 
 
 @kernel
@@ -129,9 +152,10 @@ def run_sequence(
 def walk(
     player: int, nodes: Nodes, own: Floats, other: Floats, average: Floats, reach: Floats, q: Floats, weight: float
 ) -> None:
-    """The tree form's gradient: q[slot + 1] sums (reach of all others) times (value of the node behind), over the nodes.
+    """The tree form's gradient: q[slot] sums (reach of all others) times (value of the node behind), over the nodes.
 
-    own, other: strategies (S,). reach: (3, N) scratch for own reach, others' reach, value. Adds weight x own reach to the average.
+    own, other: strategies (S,). reach: (3, N) scratch for own reach, others' reach, value. Adds weight x own reach to
+    the average.
     """
     parent, actor, slot, chance, gain = nodes
     sign = 1.0 if player == 0 else -1.0
@@ -156,7 +180,7 @@ def walk(
         above = parent[n]
         value = reach[2, n]
         if actor[n] == player:
-            q[slot[n] + 1] += reach[1, above] * value
+            q[slot[n]] += reach[1, above] * value
             reach[2, above] += own[slot[n]] * value
         elif actor[n] >= 0:
             reach[2, above] += other[slot[n]] * value
@@ -166,11 +190,11 @@ def walk(
 
 @kernel
 def match_all(plex: Plex, state: State, q: Floats, positive: float, negative: float, predict: float) -> None:
-    """Regret matching in every information set, from values that are complete already."""
+    """Regret matching in every information set, from values q (S,) that are complete already."""
     first, _, tie = plex
     regret, sigma, _ = state
     for i in range(tie.size):
-        regret_matching(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, q)
+        match(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, q)
 
 
 @kernel
@@ -213,13 +237,14 @@ def average_strategy(first: Ints, average: Floats, sigma: Floats) -> None:
 @kernel
 def best_response(plex: Plex, g: Floats) -> float:
     """Value of the best pure strategy, from the terminals' part g of the sequences' values (changed)."""
-    first, parent, _ = plex
-    for i in range(parent.size - 1, -1, -1):
-        best = g[first[i] + 1]
-        for k in range(first[i] + 1, first[i + 1]):
-            best = max(best, g[k + 1])
-        g[parent[i]] += best
-    return g[0]
+    first, parent, tie = plex
+    g_of = g[1:]
+    for i in range(tie.size - 1, -1, -1):
+        best = g_of[first[i]]
+        for k in range(first[i], first[i + 1]):
+            best = max(best, g_of[k])
+        g[parent[first[i]]] += best
+    return float(g[0])
 
 
 @kernel

@@ -13,7 +13,8 @@ _RATE_WINDOW = 3.0
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment. rate: iterations a second; eta: seconds until the stop rule is met, by the present trend; None if not known."""
+    """One moment. rate: iterations a second; eta: seconds until the stop rule is met, by the present trend; None if
+    not known."""
 
     iteration: int
     seconds: float
@@ -54,7 +55,8 @@ class Monitor:
         return max(0, math.ceil(min(left))) if left and min(left) < 10**9 else None
 
     def _iteration_of_target(self) -> float | None:
-        """Where the exploitability meets the target if it goes on falling as a power of the iteration, as since a quarter of the way."""
+        """Where the exploitability meets the target if it goes on falling as a power of the iteration, as since a
+        quarter of the way."""
         target = self.stop.exploitability
         if not target or len(self._looks) < 2:
             return None

@@ -1,8 +1,8 @@
 """When to look at the exploitability, and when to stop: decided by iteration numbers alone.
 
-A look costs about one iteration. Points lie at least 32 iterations apart and 5 % of the way so far, which keeps looks under 4 % of the time
-and the overshoot of a target under 5 %. A clock decides nothing here, so a solve that was killed and resumed, on whatever machine,
-stops at the iteration at which it would have stopped anyway.
+A look costs about one iteration. Points lie at least 32 iterations apart and 5 % of the way so far, which keeps looks
+under 4 % of the time and the overshoot of a target under 5 %. A clock decides nothing here, so a solve that was
+killed and resumed, on whatever machine, stops at the iteration at which it would have stopped anyway.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ def is_look(iteration: int) -> bool:
 
 @dataclass(frozen=True)
 class Stop:
-    """When a solve ends: at whichever is met first. exploitability: absolute, in payoff units. seconds: of solving, pauses excluded."""
+    """When a solve ends: at whichever is met first. exploitability: absolute, in payoff units. seconds: of solving,
+    pauses excluded."""
 
     exploitability: float | None = None
     iterations: int | None = None

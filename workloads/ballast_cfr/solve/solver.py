@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ballast_cfr.compile.program import Program
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import Evaluation, evaluate
 from ballast_cfr.formats import checkpoint
 from ballast_cfr.game import Floats
@@ -30,8 +28,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a solve ended. reason: TargetReached, IterationLimit, TimeLimit or Interrupted; look: at the last iteration, but for
-    Interrupted, where it is the last one taken, if any."""
+    """How a solve ended. reason: TargetReached, IterationLimit, TimeLimit or Interrupted; look: at the last
+    iteration, but for Interrupted, where it is the last one taken, if any."""
 
     reason: str
     iteration: int
@@ -42,9 +40,10 @@ class Outcome:
 class Solver:
     """Counterfactual regret minimisation on a compiled game.
 
-    variant: CFR, CFRPlus, DCFR or PCFRPlus, with `parameters` (variants.py). updates: Alternating or Simultaneous. tie_tol: regrets
-    within this many units in the last place of the largest value they could come from count as zero; 0 takes them literally.
-    Strategies, averages and regrets are arrays (S,) for each player, in the order of `program.plex[player]`.
+    variant: CFR, CFRPlus, DCFR or PCFRPlus, with `parameters` (variants.py). updates: Alternating or Simultaneous.
+    tie_tol: regrets within this many units in the last place of the largest value they could come from count as zero;
+    0 takes them literally. Strategies, averages and regrets are arrays (S,) for each player, in the order of
+    `program.plex[player]`.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Solver:
         parameters: Mapping[str, str | float] | None = None,
     ) -> None:
         if not 0 <= tie_tol <= 2**40:
-            raise BadInput(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
+            raise BadInputError(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
         self.program = program
         self.variant = variants.variant(variant, parameters)
         self.updates = variants.updates(updates)
@@ -90,7 +89,8 @@ class Solver:
         return self.last_look.evaluation
 
     def exploitability(self) -> float:
-        """Half of what both players together could win against the average strategies by best replies (NashConv / 2)."""
+        """Half of what both players together could win against the average strategies by best replies (NashConv /
+        2)."""
         return self.evaluate().exploitability
 
     def value(self) -> float:
@@ -116,8 +116,8 @@ class Solver:
         interrupted: Callable[[], bool] = lambda: False,
         progress: Callable[["Solver"], None] = lambda _: None,
     ) -> Outcome:
-        """Iterate until a stop rule is met. `progress` is called, and `interrupted` asked, about 20 times a second, between
-        iterations."""
+        """Iterate until a stop rule is met. `progress` is called, and `interrupted` asked, about 20 times a second,
+        between iterations."""
         begun, before = time.monotonic(), self.seconds
         slice_iterations = 1
         while (reason := self._reason(stop)) is None:
@@ -172,7 +172,8 @@ class Solver:
         checkpoint.write(Path(path), header, self._engine.arrays())
 
     def load(self, path: str | Path) -> None:
-        """Go on from a checkpoint, to the bit. Raises CheckpointMismatch if it is damaged or not of this game and these settings."""
+        """Go on from a checkpoint, to the bit. Raises CheckpointMismatchError if it is damaged or not of this game and
+        these settings."""
         header, arrays = checkpoint.read(Path(path))
         checkpoint.demand_same(Path(path), header["settings"], self.settings())
         self.iteration = int(header["iteration"])

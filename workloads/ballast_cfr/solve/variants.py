@@ -1,13 +1,13 @@
 """The family of CFR variants, as the numbers in which they differ.
 
-After its instant regrets r_t are added, a cumulative regret is multiplied by p_t if positive and by n_t if not; the average strategy
-adds the strategy used at t with weight w_t; the next strategy is proportional to max(R + c r_t, 0).
+After its instant regrets r_t are added, a cumulative regret is multiplied by p_t if positive and by n_t if not; the
+average strategy adds the strategy used at t with weight w_t; the next strategy is proportional to max(R + c r_t, 0).
 
-    variant   p_t                  n_t                w_t        c   source
-    CFR       1                    1                  1          0   Zinkevich et al. 2007
-    CFR+      1                    0                  t^gamma    0   Tammelin 2014, gamma = 1
-    DCFR      t^alpha/(t^alpha+1)  t^beta/(t^beta+1)  t^gamma    0   Brown & Sandholm 2019, (alpha, beta, gamma) = (1.5, 0, 2)
-    PCFR+     1                    0                  t^gamma    1   Farina et al. 2021, gamma = 2
+    variant   p_t                  n_t                w_t        c   source CFR       1                    1
+    1          0   Zinkevich et al. 2007 CFR+      1                    0                  t^gamma    0   Tammelin
+    2014, gamma = 1 DCFR      t^alpha/(t^alpha+1)  t^beta/(t^beta+1)  t^gamma    0   Brown & Sandholm 2019, (alpha,
+    beta, gamma) = (1.5, 0, 2) PCFR+     1                    0                  t^gamma    1   Farina et al. 2021,
+    gamma = 2
 """
 
 import math
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast_cfr.errors import BadInput
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Floats
 
 _DEFAULTS: dict[str, dict[str, float]] = {
@@ -54,7 +54,8 @@ class Variant:
 
 
 def _power(t: Floats, exponent: float) -> Floats:
-    """t ** exponent, in operations that round the same on every machine wherever the exponent is a whole or a half number."""
+    """t ** exponent, in operations that round the same on every machine wherever the exponent is a whole or a half
+    number."""
     whole = math.floor(exponent)
     if exponent not in (whole, whole + 0.5) or not 0 <= exponent <= 8:
         return np.array([math.pow(value, exponent) for value in t])
@@ -65,16 +66,17 @@ def _power(t: Floats, exponent: float) -> Floats:
 
 
 def variant(name: str, parameters: Mapping[str, str | float] | None = None) -> Variant:
-    """Look a variant up by any usual spelling (CFRPlus, cfr_plus, CFR+). Raises BadInput for what it does not know."""
+    """Look a variant up by any usual spelling (CFRPlus, cfr_plus, CFR+). Raises BadInputError for what it does not
+    know."""
     plain = name.lower().replace("+", "plus").replace("_", "").replace("-", "")
     found = next((known for known in VARIANTS if known.lower() == plain), None)
     if found is None:
-        raise BadInput(f"variant {name} is unknown; choose one of {', '.join(VARIANTS)}")
+        raise BadInputError(f"variant {name} is unknown; choose one of {', '.join(VARIANTS)}")
     values = dict(_DEFAULTS[found])
     for key, text in (parameters or {}).items():
         if key not in values:
             takes = f"it takes {', '.join(values)}" if values else "it takes none"
-            raise BadInput(f"variant {found} has no parameter {key}; {takes}")
+            raise BadInputError(f"variant {found} has no parameter {key}; {takes}")
         values[key] = _number(found, key, text)
     return Variant(found, values)
 
@@ -86,13 +88,13 @@ def _number(name: str, key: str, text: str | float) -> float:
     except ValueError:
         value = math.nan
     if not low <= value <= 20.0:
-        raise BadInput(f"variant {name}: {key} is {text}, but must be a number from {low:g} to 20")
+        raise BadInputError(f"variant {name}: {key} is {text}, but must be a number from {low:g} to 20")
     return value
 
 
 def updates(name: str) -> str:
-    """Look an update order up by any case. Raises BadInput for what it does not know."""
+    """Look an update order up by any case. Raises BadInputError for what it does not know."""
     found = next((known for known in UPDATES if known.lower() == name.lower()), None)
     if found is None:
-        raise BadInput(f"updates {name} is unknown; choose one of {', '.join(UPDATES)}")
+        raise BadInputError(f"updates {name} is unknown; choose one of {', '.join(UPDATES)}")
     return found

@@ -4,15 +4,16 @@ import time
 
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.games import builtin
-from ballast_cfr.solve.jit import cache_directory
 from ballast_cfr.solve.solver import Solver
 
 
 def warm() -> str:
     """Solve the smallest game in both forms, which puts the code of every kernel into the cache; says what was done."""
+    from ballast_cfr.solve.jit import cache_directory  # imports numba, which nothing else needs to wait for
+
     started = time.monotonic()
     for form in ("sequence", "tree"):
-        solver = Solver(compile_game(builtin("kuhn"), form))  # type: ignore[arg-type]
+        solver = Solver(compile_game(builtin("kuhn"), form))
         solver.step(2)
         solver.evaluate()
     return f"kernels are in {cache_directory()} after {time.monotonic() - started:.1f} s"
