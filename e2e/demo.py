@@ -4,11 +4,9 @@ import sys
 import time
 from pathlib import Path
 
+from e2e.cluster import api
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.images import build, loaded
-from e2e.cluster.local import LocalCluster
 from e2e.cluster.steps import Steps
-from e2e.cluster.up import up
 from e2e.support.chart import ChartError, deploy
 from e2e.support.kube import Kube, Refused, condition
 
@@ -51,9 +49,9 @@ def main() -> int:
 def bring_up() -> Kube:
     """The cluster, the images in its nodes, and the operator."""
     steps = Steps()
-    cluster: LocalCluster = up(steps=steps)
-    images = loaded(cluster, build(steps), steps)
-    kube = Kube(cluster.layout.kubeconfig)
+    cluster = api.ensure(steps=steps)
+    images = cluster.ensure_images(steps)
+    kube = Kube(cluster.kubeconfig)
     with steps.step("the operator, from its chart"):
         deploy(kube, images)
     return kube

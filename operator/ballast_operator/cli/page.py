@@ -8,8 +8,8 @@ from ballast_operator.cli.advice import ADVICE, UNSEEN, Advice
 HEAD = """\
 # When it is not Ready
 
-`kubectl ballast why cfr/NAME` prints the first thing that stands in an object's way, its usual cause, and the next command.
-The condition's message has the particulars: which object, which field, which value. This is the whole table.
+`kubectl ballast why cfr/NAME` prints the first thing that stands in an object's way, its usual cause, and the next
+command. The condition's message has the particulars: which object, which field, which value. This is the whole table.
 
 | reason | usual cause | next command |
 |---|---|---|
