@@ -111,6 +111,10 @@ def test_what_stands_in_the_way(asked: Situation[CFRSolve], status: str, reason:
     assert words in found[2]
 
 
+def test_a_solver_that_has_finished_is_not_starting_again() -> None:
+    assert progressing(situation(None, job(), pod("Succeeded", exit_code=0, said=DONE)))[1] == "Running"
+
+
 def test_a_job_held_by_its_queue_is_queued() -> None:
     held = job()
     held["spec"]["suspend"] = True

@@ -40,6 +40,9 @@ def observe(situation: Situation[CFRSolve]) -> Observation:
 
 def _under_way(situation: Situation[CFRSolve], view: View, resumed: list[Answer]) -> Observation:
     pod = view.running
+    if pod is None and view.succeeded:
+        answer = Answer(Type.PROGRESSING, True, Reason.RUNNING, "the solver has finished; the Job is about to")
+        return _store(situation, {}, [answer, *resumed], LOOK_AGAIN_SECONDS)
     if pod is None or phase(pod) != "Running":
         what = f"pod {pod['metadata']['name']} is starting" if pod else "waiting for the Job's pod"
         answer = Answer(Type.PROGRESSING, True, Reason.STARTING, what)
