@@ -67,7 +67,7 @@ class Reason(StrEnum):
 # The schema takes any CamelCase word, though the lists above are closed: an operator that is newer than the installed
 # schema must still be able to say why something is stuck.
 _WORD = OpenAPI({"type": "string", "pattern": "^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9])?$", "maxLength": 128})
-_ANSWERS = ("True", "False", "Unknown")
+_ANSWERS = ["True", "False", "Unknown"]
 
 
 class Condition(Model):

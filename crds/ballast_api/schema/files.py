@@ -38,7 +38,7 @@ def templated(kind: type[Kind]) -> str:
     return "".join(
         (
             HEADER,
-            "{{- if .Values.crds.install }}\n",
+            "{{- if and .Values.crds.install (not .Values.namespaced) }}\n",
             dump(head),
             f"metadata:\n  name: {name}\n",
             '  labels: {{- include "ballast.labels" . | nindent 4 }}\n',

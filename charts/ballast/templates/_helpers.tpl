@@ -1,0 +1,40 @@
+{{/* Name of everything that is the operator's. */}}
+{{- define "ballast.operator" -}}
+{{ .Release.Name }}-operator
+{{- end }}
+
+{{/* Labels by which pods are selected; they can never change. */}}
+{{- define "ballast.selector" -}}
+app.kubernetes.io/name: ballast-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Labels of every object of the chart. */}}
+{{- define "ballast.labels" -}}
+{{ include "ballast.selector" . }}
+app.kubernetes.io/part-of: ballast
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* Reference of an image: (dict "root" $ "image" .Values.x.image). */}}
+{{- define "ballast.image" -}}
+{{- $name := printf "%s/%s" .root.Values.image.registry .image.repository -}}
+{{- if .image.digest -}}
+{{ $name }}@{{ .image.digest }}
+{{- else -}}
+{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{/* Namespaces that are watched, as a JSON list; empty for all. */}}
+{{- define "ballast.namespaces" -}}
+{{- if .Values.watchNamespaces -}}
+{{ toJson .Values.watchNamespaces }}
+{{- else if .Values.namespaced -}}
+{{ toJson (list .Release.Namespace) }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
