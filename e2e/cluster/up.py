@@ -18,9 +18,7 @@ from e2e.cluster.versions import CONTAINERD, CORE, CTR, SHIM
 READY_SECONDS = 90
 
 
-def up(
-    addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checkout: Path = CHECKOUT
-) -> LocalCluster:
+def up(addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checkout: Path = CHECKOUT) -> LocalCluster:
     """Bring this checkout's cluster up with the add-ons of these names. What runs already is left alone."""
     wanted, steps = table.chosen(addons), steps or Steps()
     with host.one_at_a_time(checkout):
