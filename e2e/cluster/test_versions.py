@@ -1,0 +1,35 @@
+import re
+
+import pytest
+
+from e2e.cluster.versions import ADDONS, CORE, GO_SOURCES, KUBERNETES, OLDEST_GO, Component
+
+MODULES = sorted(path.parent.name for path in GO_SOURCES.glob("*/go.mod"))
+
+
+def pinned(module: str) -> dict[str, str]:
+    """Module -> version as a go.mod requires it."""
+    text = (GO_SOURCES / module / "go.mod").read_text()
+    return dict(re.findall(r"^(?:require )?\s*(\S+) v(\S+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("component", [c for c in (*CORE, *ADDONS) if c.requires], ids=lambda c: c.name)
+def test_the_table_says_what_go_mod_pins(component: Component) -> None:
+    assert pinned(component.module)[component.requires] == component.version
+
+
+def test_every_go_module_is_built_by_some_component() -> None:
+    assert {c.module for c in (*CORE, *ADDONS)} == set(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_module_needs_a_newer_go_than_we_bring(module: str) -> None:
+    found = re.search(r"^go (\d+)\.(\d+)", (GO_SOURCES / module / "go.mod").read_text(), re.MULTILINE)
+    assert found
+    assert (int(found[1]), int(found[2])) <= OLDEST_GO
+
+
+def test_kubernetes_staging_modules_are_of_the_same_release() -> None:
+    text = (GO_SOURCES / "kubernetes" / "go.mod").read_text()
+    replaced = re.findall(r"^replace k8s\.io/\S+ => k8s\.io/\S+ v(\S+)", text, re.MULTILINE)
+    assert set(replaced) == {KUBERNETES.replace("1.", "0.", 1)}
