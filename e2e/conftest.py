@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from e2e.cluster import api
 from e2e.support.fixtures import (  # noqa: F401
     admin,

@@ -1,6 +1,7 @@
 """A crash after any write leaves nothing that the next start does not put right."""
 
 import pytest
+
 from e2e.chaos.state import end_state
 from e2e.support.fixtures import Namespaces, OperatorHere
 from e2e.support.kube import Kube, Object, eventually, is_true, reason, solve

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from e2e.chaos.test_crash import ask, settle
 from e2e.cluster.local import LocalCluster
 from e2e.support.fixtures import Namespaces, OperatorHere
@@ -37,7 +38,7 @@ def test_a_new_object_is_seen_within_five_seconds_of_the_api_servers_return(kube
         lambda: is_true("Suspended")(kube.get("cfr", "after") or {}), 3 * BUDGET_SECONDS, lambda: "not reconciled"
     )
     print(f"new object reconciled {took:.1f} s after the API server's return (budget {BUDGET_SECONDS} s)")
-    seen = kube.inside(SYSTEM).list("pods", "app.kubernetes.io/name=ballast")
+    seen = kube.inside(SYSTEM).list("pods", "app.kubernetes.io/name=ballast-operator")
     print("operator restarts:", [s["restartCount"] for pod in seen for s in pod["status"]["containerStatuses"]])
 
 

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from e2e.chaos.state import CHILDREN, OWNED
 from e2e.scenarios.test_resume import long_solve, running_pod
 from e2e.support.audit import Audit, writes

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from e2e.support.kube import Kube, condition, is_true, reason, solve
 
 GAMES = Path(__file__).parents[2] / "docs" / "examples" / "games"

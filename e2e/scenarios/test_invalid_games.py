@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from e2e.support.kube import Kube, condition, is_true, solve
 
 KUHN = (Path(__file__).parents[2] / "docs" / "examples" / "games" / "kuhn.efg").read_text()

@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+
 from e2e.support.kube import Kube, condition, eventually, is_true, reason, solve
 
 # long enough that every interruption comes in the middle, on one core beside everything else

@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+
 from e2e.support.kube import Kube, Object, condition, eventually, solve
 
 BROKEN: dict[str, tuple[Object, str, str]] = {

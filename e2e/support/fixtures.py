@@ -1,10 +1,12 @@
 """Fixtures of all scenarios: the chart installed once, a namespace a test, and operators run from here."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+
 from e2e.cluster.local import LocalCluster
 from e2e.support.audit import Audit
 from e2e.support.chart import deploy
@@ -26,22 +28,17 @@ class Namespaces:
 
     def __init__(self, admin: Kube) -> None:
         self._admin = admin
+        self._session = secrets.token_hex(3)
         self._made: list[str] = []
 
     def new(self) -> Kube:
-        name = f"t-{len(self._made) + 1:03d}"
-        self.remove(name)
+        name = f"t-{self._session}-{len(self._made) + 1:02d}"
         meta = {"name": name, "labels": RESTRICTED}
         self._admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         self._made.append(name)
         kube = self._admin.inside(name)
         eventually(lambda: kube.get("serviceaccount", "default"), 20, lambda: "no default service account")
         return kube
-
-    def remove(self, name: str) -> None:
-        """One that an earlier run left behind must be gone before its name is used again."""
-        if self._admin.get("namespace", name):
-            self._admin.run("delete", "namespace", name, "--wait=true", "--timeout=120s", seconds=130)
 
     def close(self) -> None:
         for name in self._made:
@@ -100,7 +97,7 @@ def scale(system: Kube, replicas: int) -> None:
     if replicas:
         system.run("rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
     else:
-        selector = "app.kubernetes.io/name=ballast"
+        selector = "app.kubernetes.io/name=ballast-operator"
         eventually(lambda: not system.list("pods", selector), 60, lambda: "the operator's pod is still there")
 
 

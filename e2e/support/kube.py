@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 Object = dict[str, Any]
 POLL_SECONDS = 0.25
 
@@ -40,7 +38,7 @@ class Kube:
     def apply(self, *objects: Object, server_side: bool = False) -> str:
         """Apply objects as a user would; answers what kubectl says."""
         extra = ["--server-side"] if server_side else []
-        return self.run("apply", *extra, "-f", "-", text=yaml.safe_dump_all(objects))
+        return self.run("apply", *extra, "-f", "-", text="\n---\n".join(json.dumps(obj) for obj in objects))
 
     def get(self, kind: str, name: str) -> Object | None:
         """The object, or None."""

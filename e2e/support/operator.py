@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 import yaml
+
 from e2e.support.kube import Kube, eventually
 
 ACCOUNT = "ballast-operator"

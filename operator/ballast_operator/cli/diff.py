@@ -7,8 +7,7 @@ import argparse
 import difflib
 from collections.abc import Iterator
 
-import yaml
-
+from ballast_api.yamltext import dump
 from ballast_operator.cli.render import read, render
 from ballast_operator.cluster.client import Client
 from ballast_operator.objects import Object, describe
@@ -59,5 +58,4 @@ def _lines(live: Object | None, stored: Object) -> Iterator[str]:
 def _yaml(obj: Object) -> list[str]:
     meta = {key: value for key, value in obj["metadata"].items() if key not in _BOOKKEEPING}
     lean = {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
-    text: str = yaml.safe_dump(lean, sort_keys=True)
-    return text.splitlines()
+    return dump(lean).splitlines()

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import yaml
-
+from ballast_api.yamltext import dump, load_all
 from ballast_operator.kind import Children
 from ballast_operator.kinds import kinds
 from ballast_operator.objects import Object, describe
@@ -24,16 +23,14 @@ def render_file(file: str, settings: Settings, out: TextIO) -> int:
             status = 1
         for child in wanted:
             out.write("---\n")
-            yaml.safe_dump(child, out, sort_keys=False)
+            out.write(dump(child))
     return status
 
 
 def read(file: str) -> Iterator[Object]:
     """The YAML documents of a file, empty ones left out; `-` is standard input."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    for document in yaml.safe_load_all(text):
-        if document:
-            yield document
+    yield from load_all(text)
 
 
 def render(obj: Object, settings: Settings) -> tuple[list[Object], list[str]]:
