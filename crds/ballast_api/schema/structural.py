@@ -111,9 +111,7 @@ def bounds(mark: Any) -> Schema:
 
 def list_marks(info: FieldInfo) -> Schema:
     """How server-side apply merges a list, and how long a list or map may be."""
-    extra = info.json_schema_extra
-    marks: Any = extra.get("ballast", {}) if isinstance(extra, dict) else {}
-    found: Schema = {}
+    marks, found = marks_of(info), Schema()
     is_list = get_origin(info.annotation) is list
     if "list_map_keys" in marks:
         found |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": marks["list_map_keys"]}
@@ -124,13 +122,20 @@ def list_marks(info: FieldInfo) -> Schema:
     return found
 
 
+def marks_of(info: FieldInfo) -> dict[str, Any]:
+    """What `field` noted for the generator alone."""
+    extra = info.json_schema_extra
+    marks: Any = extra.get("ballast", {}) if isinstance(extra, dict) else {}
+    return dict(marks)
+
+
 def default_of(info: FieldInfo, schema: Schema) -> Any:
     """The default as the API server fills it in, or None. `{}` for a model whose members have defaults of their own.
 
     Empty lists and maps are no defaults: an absent one means the same, and users would see them in every object.
     """
     if isinstance(info.default_factory, type) and issubclass(info.default_factory, Model):
-        return {} if has_defaults(schema) else None
+        return {} if has_defaults(schema) and marks_of(info).get("shown", True) else None
     if info.default is PydanticUndefined or info.default is None:
         return None
     return str(info.default) if isinstance(info.default, StrEnum) else info.default
