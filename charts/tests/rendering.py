@@ -4,9 +4,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import tools
-
 from ballast_api.yamltext import dump, load_all
+from e2e.cluster import tools
 
 CHART = Path(__file__).resolve().parents[1] / "ballast"
 Object = dict[str, Any]

@@ -6,11 +6,11 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from charts.tests.rendering import CHART, Object, helm, kinds, one, render
 
 from ballast_api.schema import KINDS
 from ballast_api.schema.crd import crd
 from ballast_api.yamltext import load_all
+from charts.tests.rendering import CHART, Object, helm, kinds, one, render
 
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace", "PriorityClass"}
 EVERYTHING: Object = {
@@ -127,7 +127,7 @@ def test_an_unknown_value_is_refused_by_name(path: str) -> None:
         ({"images": {"cfr": "ballast/cfr@latest"}}, "/images/cfr"),
         ({"watchNamespaces": ["Games"]}, "/watchNamespaces/0"),
         ({"operator": {"tolerations": [{"kee": "x"}]}}, "/operator/tolerations/0"),
-        ({"networkPolicy": {"apiServerPorts": []}}, "/networkPolicy/apiServerPorts"),
+        ({"networkPolicy": {"apiServerPorts": [0]}}, "/networkPolicy/apiServerPorts/0"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_with_its_place(values: Object, place: str) -> None:

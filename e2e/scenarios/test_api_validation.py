@@ -8,7 +8,6 @@ from typing import Any
 
 import kubernetes
 import pytest
-from e2e.support.kube import Kube, Refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from ballast_api.faults import faults
 from ballast_api.schema import coretypes, extract, server
 from ballast_api.schema.crd import root
 from ballast_api.yamltext import dump
+from e2e.support.kube import Kube, Refused
 
 pytestmark = pytest.mark.cluster
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from charts.tests.rendering import CHART, Object, helm, render
-from e2e.support.kube import Kube, Refused
 
 from ballast_api.yamltext import dump
+from charts.tests.rendering import CHART, Object, helm, render
+from e2e.support.kube import Kube, Refused
 
 pytestmark = pytest.mark.cluster
 GROUP = "releases.ballast.dev"
@@ -176,3 +176,12 @@ def test_a_wide_operator_has_rights_everywhere_but_its_lease(release: Release) -
     assert allowed(release, "update", lease, release.kube.namespace)
     assert not allowed(release, "update", lease, "default")
     assert not allowed(release, "list", "secrets", "default")
+
+
+def test_the_network_policy_knows_the_port_of_this_api_server(release: Release) -> None:
+    release.helm("install")
+    policy = release.kube.get("networkpolicy", f"{RELEASE}-operator")
+    assert policy is not None
+    allowed_ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    slices = release.admin.list("endpointslices", "kubernetes.io/service-name=kubernetes")
+    assert {port["port"] for found in slices for port in found["ports"]} | {53, 443, 6443, 8080} == allowed_ports

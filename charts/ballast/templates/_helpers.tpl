@@ -43,3 +43,20 @@ every container tool; what follows the last slash may have a tag or a digest.
 []
 {{- end }}
 {{- end }}
+
+{{/*
+Ports of the API server as a network policy sees them, as a JSON list: behind the Service, not on it. Asked of the
+cluster when the chart is installed; a namespaced install may not ask, and `helm template` has no cluster.
+*/}}
+{{- define "ballast.apiServerPorts" -}}
+{{- $ports := .Values.networkPolicy.apiServerPorts -}}
+{{- if not $ports -}}
+{{- $ports = list 443 6443 -}}
+{{- if not .Values.namespaced -}}
+{{- range (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes").ports -}}
+{{- $ports = append $ports (int .port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ toJson (uniq $ports) }}
+{{- end }}
