@@ -329,3 +329,21 @@ def test_the_install_page_names_every_value() -> None:
         for key in members if isinstance(members, dict) else [""]:
             assert re.search(rf"`{section}\b", page), section
             assert f".{key}" in page or not key, f"{section}.{key}"
+
+
+def test_rights_cover_every_kind_that_the_operator_looks_after_and_no_other() -> None:
+    kinds_of, settings = pytest.importorskip("ballast_operator.kinds"), pytest.importorskip("ballast_operator.settings")
+    granted: dict[tuple[str, str], set[str]] = {}
+    for rule in one(render(), "ClusterRole", "ballast-operator")["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                granted[group, resource] = set(rule["verbs"])
+    used = {("", "events"): {"create", "patch"}}
+    for kind in kinds_of.kinds(settings.Settings()).values():
+        used[kind.resource.group, kind.resource.plural] = {"list", "watch", "delete"}
+        used[kind.resource.group, f"{kind.resource.plural}/status"] = {"patch"}
+        for child in kind.children:
+            made = {"get", "create", "patch"} if child.kind != "Pod" else set()
+            gone = {"delete"} if child in kind.removable else set()
+            used[child.group, child.plural] = {"list", "watch"} | made | gone
+    assert granted == used
