@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ballast_api.yamltext import dump
 from charts.tests.rendering import CHART, Object, helm, render
@@ -144,7 +143,7 @@ def test_crds_of_kubectl_can_be_handed_over_as_the_install_page_says(release: Re
 )
 def test_every_object_is_taken_by_the_server(release: Release, values: Object) -> None:
     objects = render(values, RELEASE, release.kube.namespace, release.chart)
-    text = yaml.safe_dump_all(objects)
+    text = "---\n".join(dump(obj) for obj in objects)
     answer = release.kube.run("apply", "--server-side", "--dry-run=server", "-f", "-", text=text)
     assert answer.count("serverside-applied") == len(objects)
 
