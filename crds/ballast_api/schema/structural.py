@@ -62,7 +62,9 @@ def of_type(annotation: Any, name: str, kind: str) -> Schema:
         (inner,) = (arg for arg in args if arg is not NoneType)
         return of_type(inner, name, kind)
     if origin is list:
-        return {"type": "array", "items": of_type(args[0], name, kind)}
+        items = of_type(args[0], name, kind)
+        items.pop("description", None)  # kubectl explain would print it after the list's own
+        return {"type": "array", "items": items}
     if origin is dict:
         return {"type": "object", "additionalProperties": of_type(args[1], name, kind)}
     if annotation is int:
