@@ -4,9 +4,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import tools
-
 from ballast_api.yamltext import dump, load_all
+from e2e.cluster import tools
 
 CHART = Path(__file__).resolve().parents[1] / "ballast"
 Object = dict[str, Any]
@@ -19,9 +18,11 @@ def helm(*arguments: str, values: Object | None = None) -> subprocess.CompletedP
     return subprocess.run(command, input=dump(values) if values is not None else None, text=True, capture_output=True)
 
 
-def render(values: Object | None = None, release: str = "ballast", namespace: str = "ballast-system") -> list[Object]:
+def render(
+    values: Object | None = None, release: str = "ballast", namespace: str = "ballast-system", chart: Path = CHART
+) -> list[Object]:
     """Every object of the chart. Fails the test, in helm's words, if helm refuses."""
-    done = helm("template", release, str(CHART), "--namespace", namespace, values=values or {})
+    done = helm("template", release, str(chart), "--namespace", namespace, values=values or {})
     assert done.returncode == 0, done.stderr
     return load_all(done.stdout)
 

@@ -6,17 +6,22 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from charts.tests.rendering import CHART, Object, helm, kinds, one, render
 
 from ballast_api.schema import KINDS
 from ballast_api.schema.crd import crd
 from ballast_api.yamltext import load_all
+from charts.tests.rendering import CHART, Object, helm, kinds, one, render
 
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace", "PriorityClass"}
 EVERYTHING: Object = {
-    "image": {"registry": "mirror.example.com:5000/hub", "pullPolicy": "Always", "pullSecrets": ["one", "two"]},
+    "images": {
+        "registry": "mirror.example.com:5000/hub",
+        "operator": "ballast/operator:1.2.3",
+        "cfr": f"ballast/cfr@sha256:{'a' * 64}",
+        "pullPolicy": "Always",
+        "pullSecrets": ["one", "two"],
+    },
     "operator": {
-        "image": {"tag": "1.2.3"},
         "replicas": 3,
         "resources": {"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}},
         "podLabels": {"team": "a"},
@@ -26,7 +31,6 @@ EVERYTHING: Object = {
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
         "priorityClassName": "system-cluster-critical",
     },
-    "cfr": {"image": {"digest": f"sha256:{'a' * 64}"}},
     "networkPolicy": {"apiServerCIDRs": ["10.0.0.0/8"], "apiServerPorts": [8443], "metricsNamespaces": ["monitoring"]},
     "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -96,13 +100,10 @@ def test_every_object_can_be_found_by_the_release(objects: list[Object]) -> None
     "path",
     [
         "typo",
-        "image.typo",
+        "images.typo",
         "crds.typo",
         "operator.typo",
-        "operator.image.typo",
         "operator.resources.typo",
-        "cfr.typo",
-        "cfr.image.typo",
         "networkPolicy.typo",
         "podDisruptionBudget.typo",
         "serviceMonitor.typo",
@@ -122,11 +123,11 @@ def test_an_unknown_value_is_refused_by_name(path: str) -> None:
     ("values", "place"),
     [
         ({"operator": {"replicas": -1}}, "/operator/replicas"),
-        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
-        ({"cfr": {"image": {"digest": "latest"}}}, "/cfr/image/digest"),
+        ({"images": {"pullPolicy": "Sometimes"}}, "/images/pullPolicy"),
+        ({"images": {"cfr": "ballast/cfr@latest"}}, "/images/cfr"),
         ({"watchNamespaces": ["Games"]}, "/watchNamespaces/0"),
         ({"operator": {"tolerations": [{"kee": "x"}]}}, "/operator/tolerations/0"),
-        ({"networkPolicy": {"apiServerPorts": []}}, "/networkPolicy/apiServerPorts"),
+        ({"networkPolicy": {"apiServerPorts": [0]}}, "/networkPolicy/apiServerPorts/0"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_with_its_place(values: Object, place: str) -> None:
@@ -216,6 +217,20 @@ def test_one_registry_serves_every_image() -> None:
     assert (env["BALLAST_IMAGE_PULL_POLICY"], env["BALLAST_IMAGE_PULL_SECRETS"]) == ("Always", "one,two")
     pod = one(objects, "Deployment")["spec"]["template"]["spec"]
     assert pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+
+
+@pytest.mark.parametrize(
+    ("named", "pulled"),
+    [
+        ("ballast/cfr", "docker.io/ballast/cfr:0.1.0"),
+        ("ballast/cfr:dev", "docker.io/ballast/cfr:dev"),
+        ("mine.example.com/cfr", "mine.example.com/cfr:0.1.0"),
+        ("localhost/cfr", "localhost/cfr:0.1.0"),
+        ("host:5000/a/cfr:x", "host:5000/a/cfr:x"),
+    ],
+)
+def test_an_image_gets_the_host_and_the_tag_that_it_lacks(named: str, pulled: str) -> None:
+    assert environment(render({"images": {"cfr": named}}))["BALLAST_CFR_IMAGE"] == pulled
 
 
 def test_what_the_pod_needs_reaches_the_pod() -> None:
@@ -314,3 +329,21 @@ def test_the_install_page_names_every_value() -> None:
         for key in members if isinstance(members, dict) else [""]:
             assert re.search(rf"`{section}\b", page), section
             assert f".{key}" in page or not key, f"{section}.{key}"
+
+
+def test_rights_cover_every_kind_that_the_operator_looks_after_and_no_other() -> None:
+    kinds_of, settings = pytest.importorskip("ballast_operator.kinds"), pytest.importorskip("ballast_operator.settings")
+    granted: dict[tuple[str, str], set[str]] = {}
+    for rule in one(render(), "ClusterRole", "ballast-operator")["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                granted[group, resource] = set(rule["verbs"])
+    used = {("", "events"): {"create", "patch"}}
+    for kind in kinds_of.kinds(settings.Settings()).values():
+        used[kind.resource.group, kind.resource.plural] = {"list", "watch", "delete"}
+        used[kind.resource.group, f"{kind.resource.plural}/status"] = {"patch"}
+        for child in kind.children:
+            made = {"get", "create", "patch"} if child.kind != "Pod" else set()
+            gone = {"delete"} if child in kind.removable else set()
+            used[child.group, child.plural] = {"list", "watch"} | made | gone
+    assert granted == used

@@ -80,9 +80,10 @@ def field(description: str = "", /, **limits: Any) -> Any:
     Without a description, the docstring of the field's own model serves. The generator adds the default and examples.
     Accepts what `pydantic.Field` accepts (default, ge, gt, le, pattern, min_length, max_length, examples). A field
     without a default is required, one with `absent=None` may be left out. `list_map_keys` names the keys of a list
-    that is a map; `max_items` bounds a list or map that a rule walks.
+    that is a map; `max_items` bounds a list or map that a rule walks; `shown=False` keeps the server from filling in a
+    member that the user left out, where its defaults mean something only beside what only a user can say.
     """
-    extra: dict[str, Any] = {key: limits.pop(key) for key in ("list_map_keys", "max_items") if key in limits}
+    extra: dict[str, Any] = {key: limits.pop(key) for key in ("list_map_keys", "max_items", "shown") if key in limits}
     if "default" not in limits and "default_factory" not in limits:
         limits["default"] = limits.pop("absent", ...)
     return Field(description=description or None, json_schema_extra={"ballast": extra} if extra else None, **limits)

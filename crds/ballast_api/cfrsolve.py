@@ -233,7 +233,7 @@ class CFRSolveSpec(Model):
     stop: Stop = field()
     algorithm: Algorithm = field(default_factory=Algorithm)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    output: Output = field(default_factory=Output)
+    output: Output = field(default_factory=Output, shown=False)
     template: Template = field(default_factory=Template)
     suspend: bool = field(
         "True writes a checkpoint and removes the pod; false makes a new one that goes on from there.", default=False
@@ -266,17 +266,6 @@ class CFRSolveSpec(Model):
     )
 
 
-class GameFacts(Model):
-    """The game that is solved, as the solver sees it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    name: str | None = field("Name of the game, or of its file.", absent=None, max_length=1024)
-    nodes: int | None = field("Nodes of the game tree.", absent=None)
-    infosets: list[int] = field("Information sets of the first and the second player.", default_factory=list)
-    hash: str | None = field("Digest of the game's content, whatever its spelling.", absent=None)
-
-
 class ResultReference(Model):
     """Where the strategy lies."""
 
@@ -286,7 +275,6 @@ class ResultReference(Model):
         "ConfigMap with strategy.csv and summary.json; absent if the strategy is over 1 MiB.", absent=None
     )
     persistent_volume_claim: VolumePath | None = field("Volume and path of the whole strategy.", absent=None)
-    sha256: str | None = field("Digest of strategy.csv; the same solve gives the same digest.", absent=None)
 
 
 class CFRSolveStatus(Model):
@@ -298,7 +286,6 @@ class CFRSolveStatus(Model):
         "The conditions in one word: Pending, Queued, Running, Suspended, Complete or Failed.", absent=None
     )
     observed_generation: int | None = field("Generation of the spec that this describes.", absent=None)
-    game: GameFacts | None = field(absent=None)
     iteration: int | None = field("Iterations done.", absent=None)
     exploitability: SignedDecimal | None = field(
         "Exploitability of the average strategies at the last check, in the game's payoffs.", absent=None
@@ -308,8 +295,6 @@ class CFRSolveStatus(Model):
     )
     iterations_per_second: SignedDecimal | None = field("Iterations per second at the last look.", absent=None)
     eta_seconds: int | None = field("Seconds until the stop rule is met, by the present trend.", absent=None)
-    elapsed_seconds: int | None = field("Seconds of solving so far; time without a pod does not count.", absent=None)
-    checkpoint_iteration: int | None = field("Iteration of the last checkpoint.", absent=None)
     start_time: Time | None = field("When the first pod began to solve.", absent=None)
     completion_time: Time | None = field("When the solve was Complete or Failed.", absent=None)
     result: ResultReference | None = field(absent=None)

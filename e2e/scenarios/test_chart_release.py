@@ -1,139 +1,186 @@
-"""The chart on a real API server: installed, upgraded, removed, and what its rights come to. No pod need run."""
+"""The chart on a real API server: installed, upgraded, removed, and what its rights come to. No pod need run.
 
-import json
+These tests remove CRDs, so they work on a copy of the chart with another API group and leave an installed Ballast alone.
+"""
+
 import shutil
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
-from charts.tests.rendering import CHART, Object, helm, render
-from e2e.scenarios.test_api_validation import kubectl, solve
 
 from ballast_api.yamltext import dump
+from charts.tests.rendering import CHART, Object, helm, render
+from e2e.support.kube import Kube, Refused
 
 pytestmark = pytest.mark.cluster
-CRD = "cfrsolves.ballast.dev"
-CRDS = CHART.parents[1] / "crds"
+GROUP = "releases.ballast.dev"
+CRD = f"cfrsolves.{GROUP}"
+RELEASE = "releases"
 
 
-def said(*arguments: str, stdin: str = "") -> str:
-    """kubectl's answer; anything but success fails the test."""
-    code, text = kubectl(*arguments, stdin=stdin)
-    assert code == 0, text
-    return text
+@dataclass(frozen=True)
+class Release:
+    """The chart under another API group, in a namespace of its own."""
+
+    admin: Kube
+    kube: Kube
+    chart: Path
+
+    def helm(self, action: str, chart: Path | None = None, *flags: str, **values: object) -> None:
+        """Install, upgrade or uninstall; no pod is asked for, so no image is needed."""
+        where = [*flags, "--namespace", self.kube.namespace, "--kubeconfig", str(self.kube.kubeconfig)]
+        if action == "uninstall":
+            done = helm(action, RELEASE, *where)
+        else:
+            done = helm(
+                action, RELEASE, str(chart or self.chart), *where, values={"operator": {"replicas": 0}} | values
+            )
+        assert done.returncode == 0, done.stderr
+
+    def apply(self, name: str, **spec: object) -> str:
+        """A suspended solve of this chart's group."""
+        whole = {"game": {"builtin": {"name": "leduc"}}, "stop": {"maxIterations": 9}, "suspend": True} | spec
+        obj = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "CFRSolve", "metadata": {"name": name}, "spec": whole}
+        return self.kube.run("apply", "-f", "-", text=dump(obj))
+
+    def solve(self, name: str) -> Object:
+        """The stored solve."""
+        found = self.kube.get(CRD, name)
+        assert found is not None
+        return found
 
 
-def release(space: str, *arguments: str, values: Object | None = None) -> str:
-    """helm in the test's namespace; its pods are not awaited, so no image is needed."""
-    done = helm(*arguments, "--namespace", space, values=values)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def regrouped(chart: Path, folder: Path) -> Path:
+    """A copy of the chart whose kinds are of the tests' own API group."""
+    copy = folder / "ballast"
+    shutil.copytree(chart, copy)
+    for path in copy.glob("templates/**/*"):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace("ballast.dev", GROUP), encoding="utf-8")
+    return copy
 
 
 @pytest.fixture
-def space() -> Iterator[str]:
-    """A new namespace that enforces the restricted Pod Security Standard, on a server without our CRD."""
-    if kubectl("get", "crd", CRD)[0] == 0:
-        if "Helm" in said("get", "crd", CRD, "-o", "jsonpath={.metadata.labels}"):
-            pytest.skip("Ballast is installed here by its chart, and this test removes CRDs")
-        if said("get", "cfr", "-A", "-o", "name"):
-            pytest.skip("there are CFRSolves here, and this test removes their CRD")
-        said("delete", "crd", CRD)
+def release(cluster_kubeconfig: Path, tmp_path: Path) -> Iterator[Release]:
+    """Nothing installed yet, in a namespace that enforces the restricted Pod Security Standard."""
+    admin = Kube(cluster_kubeconfig)
     name = f"chart-{uuid.uuid4().hex[:8]}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    said("apply", "-f", "-", stdin=json.dumps(namespace))
-    yield name
-    helm("uninstall", "ballast", "--namespace", name)
-    said("delete", "crd", CRD, "--ignore-not-found")
-    said("delete", "namespace", name, "--wait=false")
-    said("apply", "--server-side", "-k", str(CRDS))
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    yield Release(admin, admin.inside(name), regrouped(CHART, tmp_path))
+    helm("uninstall", RELEASE, "--namespace", name, "--kubeconfig", str(cluster_kubeconfig))
+    admin.delete("crd", CRD)
+    admin.delete("namespace", name, "--wait=false")
 
 
-def older(folder: Path) -> Path:
+def older(chart: Path, folder: Path) -> Path:
     """The chart as it would have been before queueName was a field and the solver's image a value."""
-    chart = folder / "ballast"
-    shutil.copytree(CHART, chart)
-    path = chart / "templates/crds/cfrsolves.yaml"
+    copy = folder / "older"
+    shutil.copytree(chart, copy)
+    path = copy / "templates/crds/cfrsolves.yaml"
     text = path.read_text(encoding="utf-8")
     start = text.index("              queueName:\n")
     end = text.index("            x-kubernetes-validations:", start)
     text = text[:start] + text[end:]
     rule = text.index("            - rule: has(self.queueName)")
     path.write_text(text[:rule] + text[text.index("          status:\n", rule) :], encoding="utf-8")
-    deployment = chart / "templates/deployment.yaml"
+    deployment = copy / "templates/deployment.yaml"
     lines = deployment.read_text(encoding="utf-8").splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if "BALLAST_CFR_IMAGE" in line)
     deployment.write_text("".join(lines[:at] + lines[at + 2 :]), encoding="utf-8")
-    return chart
+    return copy
 
 
-def test_an_upgrade_keeps_objects_and_brings_new_fields(space: str, tmp_path: Path) -> None:
-    release(space, "install", "ballast", str(older(tmp_path)))
-    said("apply", "-n", space, "-f", "-", stdin=dump(solve("kept", suspend=True)))
-    code, refusal = kubectl("apply", "-n", space, "-f", "-", stdin=dump(solve("new", queueName="team-a")))
-    assert code != 0
-    assert "queueName" in refusal
-    before = said("get", "cfr", "kept", "-n", space, "-o", "jsonpath={.metadata.uid} {.metadata.generation}")
-    release(space, "upgrade", "ballast", str(CHART))
-    said("apply", "-n", space, "-f", "-", stdin=dump(solve("new", queueName="team-a", suspend=True)))
-    assert said("get", "cfr", "new", "-n", space, "-o", "jsonpath={.spec.queueName}") == "team-a"
-    assert said("get", "cfr", "kept", "-n", space, "-o", "jsonpath={.metadata.uid} {.metadata.generation}") == before
+def test_an_upgrade_keeps_objects_and_brings_new_fields(release: Release, tmp_path: Path) -> None:
+    release.helm("install", older(release.chart, tmp_path))
+    release.apply("kept")
+    before = release.solve("kept")["metadata"]
+    with pytest.raises(Refused, match=r'unknown field "spec\.queueName"'):
+        release.apply("new", queueName="team-a")
+    release.helm("upgrade")
+    release.apply("new", queueName="team-a")
+    assert release.solve("new")["spec"]["queueName"] == "team-a"
+    after = release.solve("kept")["metadata"]
+    assert [after[key] for key in ("uid", "generation", "resourceVersion")] == [
+        before[key] for key in ("uid", "generation", "resourceVersion")
+    ]
 
 
-def test_an_uninstall_keeps_peoples_objects_and_a_new_install_takes_over(space: str) -> None:
-    release(space, "install", "ballast", str(CHART))
-    said("apply", "-n", space, "-f", "-", stdin=dump(solve("kept", suspend=True)))
-    release(space, "uninstall", "ballast")
-    assert "kept" in said("get", "cfr", "-n", space)
-    assert said("get", "deployment,role,serviceaccount", "-n", space, "-l", "app.kubernetes.io/part-of=ballast") == (
-        f"No resources found in {space} namespace.\n"
-    )
-    release(space, "install", "ballast", str(CHART))
-    assert "kept" in said("get", "cfr", "-n", space)
+def test_an_uninstall_keeps_peoples_objects_and_a_new_install_takes_over(release: Release) -> None:
+    release.helm("install")
+    release.apply("kept")
+    release.helm("uninstall")
+    assert release.solve("kept")
+    ours = release.kube.list("deployment,role,rolebinding,serviceaccount,service,networkpolicy")
+    assert [obj["metadata"]["name"] for obj in ours if RELEASE in obj["metadata"]["name"]] == []
+    release.helm("install")
+    assert release.solve("kept")
 
 
-def test_an_uninstall_takes_all_if_asked(space: str) -> None:
-    release(space, "install", "ballast", str(CHART), values={"crds": {"keep": False}})
-    release(space, "uninstall", "ballast")
-    said("wait", "--for=delete", f"crd/{CRD}", "--timeout=60s")
+def test_an_uninstall_takes_all_if_asked(release: Release) -> None:
+    release.helm("install", crds={"keep": False})
+    release.apply("gone")
+    release.helm("uninstall")
+    release.admin.run("wait", "--for=delete", f"crd/{CRD}", "--timeout=60s", seconds=70)
 
 
-def test_every_object_is_taken_by_the_server(space: str) -> None:
-    values: Object = {"podDisruptionBudget": {"enabled": True}, "dashboards": {"enabled": True}}
-    for case in (values, {"namespaced": True}, {"watchNamespaces": [space]}):
-        objects = render(case, namespace=space)
-        answer = said("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(objects))
-        assert answer.count("serverside-applied") == len(objects)
-        assert "would violate PodSecurity" not in answer
+def test_crds_of_kubectl_can_be_handed_over_as_the_install_page_says(release: Release, tmp_path: Path) -> None:
+    (crd,) = [o for o in render(chart=older(release.chart, tmp_path)) if o["metadata"]["name"] == CRD]
+    release.admin.apply(crd | {"metadata": {"name": CRD}}, server_side=True)
+    release.admin.run("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    release.apply("kept")
+    release.helm("install", None, "--take-ownership", "--force-conflicts")
+    release.apply("new", queueName="team-a")
+    assert release.solve("kept")
 
 
-def allowed(verb: str, resource: str, namespace: str, account: str) -> bool:
-    """Whether the account may, by the server's own word."""
-    return kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as={account}")[0] == 0
+@pytest.mark.parametrize(
+    "values", [{"podDisruptionBudget": {"enabled": True}, "dashboards": {"enabled": True}}, {"namespaced": True}]
+)
+def test_every_object_is_taken_by_the_server(release: Release, values: Object) -> None:
+    objects = render(values, RELEASE, release.kube.namespace, release.chart)
+    text = "---\n".join(dump(obj) for obj in objects)
+    answer = release.kube.run("apply", "--server-side", "--dry-run=server", "-f", "-", text=text)
+    assert answer.count("serverside-applied") == len(objects)
 
 
-def test_a_namespaced_operator_has_rights_in_its_namespaces_and_nowhere_else(space: str) -> None:
-    said("apply", "--server-side", "-k", str(CRDS))
-    release(space, "install", "ballast", str(CHART), values={"namespaced": True})
-    account = f"system:serviceaccount:{space}:ballast-operator"
-    for verb, resource in (
-        ("list", "cfrsolves.ballast.dev"),
-        ("create", "jobs.batch"),
-        ("get", "leases/ballast-operator"),
-    ):
-        assert allowed(verb, resource, space, account), f"{verb} {resource}"
-        assert not allowed(verb, resource, "default", account), f"{verb} {resource}"
-    assert not allowed("get", "secrets", space, account)
-    assert not allowed("update", "leases/another", space, account)
+def allowed(release: Release, verb: str, resource: str, namespace: str) -> bool:
+    """Whether the operator may, by the server's own word."""
+    account = f"--as=system:serviceaccount:{release.kube.namespace}:{RELEASE}-operator"
+    try:
+        release.admin.inside(namespace).run("auth", "can-i", verb, resource, account)
+    except Refused:
+        return False
+    return True
 
 
-def test_whoever_may_edit_a_namespace_may_edit_solves_there(space: str) -> None:
-    release(space, "install", "ballast", str(CHART))
-    aggregated = {"view": {"get", "list", "watch"}, "edit": {"create", "update", "patch", "delete", "deletecollection"}}
-    for name, verbs in aggregated.items():
-        role = json.loads(said("get", "clusterrole", f"ballast-{name}", "-o", "json"))
-        assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{name}"] == "true"
-        assert set(role["rules"][0]["verbs"]) == verbs
+def test_a_namespaced_operator_has_rights_in_its_namespace_and_nowhere_else(release: Release) -> None:
+    release.helm("install", namespaced=True)
+    here, lease = release.kube.namespace, f"leases.coordination.k8s.io/{RELEASE}-operator"
+    for verb, resource in (("patch", "configmaps"), ("create", "jobs.batch"), ("get", lease)):
+        assert allowed(release, verb, resource, here), f"{verb} {resource}"
+        assert not allowed(release, verb, resource, "default"), f"{verb} {resource}"
+    assert not allowed(release, "get", "secrets", here)
+    assert not allowed(release, "update", "leases.coordination.k8s.io/another", here)
+
+
+def test_a_wide_operator_has_rights_everywhere_but_its_lease(release: Release) -> None:
+    release.helm("install")
+    lease = f"leases.coordination.k8s.io/{RELEASE}-operator"
+    assert allowed(release, "create", "jobs.batch", "default")
+    assert allowed(release, "update", lease, release.kube.namespace)
+    assert not allowed(release, "update", lease, "default")
+    assert not allowed(release, "list", "secrets", "default")
+
+
+def test_the_network_policy_knows_the_port_of_this_api_server(release: Release) -> None:
+    release.helm("install")
+    policy = release.kube.get("networkpolicy", f"{RELEASE}-operator")
+    assert policy is not None
+    allowed_ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    slices = release.admin.list("endpointslices", "kubernetes.io/service-name=kubernetes")
+    assert {port["port"] for found in slices for port in found["ports"]} | {53, 443, 6443, 8080} == allowed_ports

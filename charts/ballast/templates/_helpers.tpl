@@ -18,14 +18,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* Reference of an image: (dict "root" $ "image" .Values.x.image). */}}
+{{/*
+Reference of an image: (dict "root" $ "name" .Values.images.x). A first part with a dot or a colon is a host, as for
+every container tool; what follows the last slash may have a tag or a digest.
+*/}}
 {{- define "ballast.image" -}}
-{{- $name := printf "%s/%s" .root.Values.image.registry .image.repository -}}
-{{- if .image.digest -}}
-{{ $name }}@{{ .image.digest }}
-{{- else -}}
-{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}
-{{- end }}
+{{- $name := .name -}}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $name) -}}
+{{- $name = printf "%s/%s" .root.Values.images.registry $name -}}
+{{- end -}}
+{{- if not (regexMatch "[@:][^/]*$" $name) -}}
+{{- $name = printf "%s:%s" $name .root.Chart.AppVersion -}}
+{{- end -}}
+{{ $name }}
 {{- end }}
 
 {{/* Namespaces that are watched, as a JSON list; empty for all. */}}
@@ -37,4 +42,21 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else -}}
 []
 {{- end }}
+{{- end }}
+
+{{/*
+Ports of the API server as a network policy sees them, as a JSON list: behind the Service, not on it. Asked of the
+cluster when the chart is installed; a namespaced install may not ask, and `helm template` has no cluster.
+*/}}
+{{- define "ballast.apiServerPorts" -}}
+{{- $ports := .Values.networkPolicy.apiServerPorts -}}
+{{- if not $ports -}}
+{{- $ports = list 443 6443 -}}
+{{- if not .Values.namespaced -}}
+{{- range (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes").ports -}}
+{{- $ports = append $ports (int .port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ toJson (uniq $ports) }}
 {{- end }}

@@ -62,6 +62,7 @@ def resolved(node: Schema, named: Mapping[str, Schema]) -> Schema:
         found["additionalProperties"] = resolved(node["additionalProperties"], named)
     if "items" in node:
         found |= {"items": resolved(node["items"], named)} | list_keys(node)
+        found["items"].pop("description", None)  # of a list, only the list's own words are of use
         require_keys(found)
     return described(node, found)
 

@@ -2,18 +2,23 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 
-def document() -> dict[str, Any]:
-    """core/v1 of the server that kubectl talks to. CalledProcessError, with kubectl's words, if there is none."""
-    answer = subprocess.run(["kubectl", "get", "--raw", "/openapi/v3/api/v1"], check=True, stdout=subprocess.PIPE)
-    found: dict[str, Any] = json.loads(answer.stdout)
-    found["info"]["version"] = version()
+def document(*flags: str) -> dict[str, Any]:
+    """core/v1 of the server that kubectl, with these flags, talks to. CalledProcessError if there is none."""
+    found = _asked("/openapi/v3/api/v1", flags)
+    found["info"]["version"] = version(*flags)
     return found
 
 
-def version() -> str:
+def version(*flags: str) -> str:
     """Version of the server; its OpenAPI document says `unversioned`."""
-    answer = subprocess.run(["kubectl", "get", "--raw", "/version"], check=True, stdout=subprocess.PIPE)
-    return str(json.loads(answer.stdout)["gitVersion"])
+    return str(_asked("/version", flags)["gitVersion"])
+
+
+def _asked(path: str, flags: Sequence[str]) -> dict[str, Any]:
+    answer = subprocess.run(["kubectl", *flags, "get", "--raw", path], check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found

@@ -62,7 +62,9 @@ def of_type(annotation: Any, name: str, kind: str) -> Schema:
         (inner,) = (arg for arg in args if arg is not NoneType)
         return of_type(inner, name, kind)
     if origin is list:
-        return {"type": "array", "items": of_type(args[0], name, kind)}
+        items = of_type(args[0], name, kind)
+        items.pop("description", None)  # kubectl explain would print it after the list's own
+        return {"type": "array", "items": items}
     if origin is dict:
         return {"type": "object", "additionalProperties": of_type(args[1], name, kind)}
     if annotation is int:
@@ -111,9 +113,7 @@ def bounds(mark: Any) -> Schema:
 
 def list_marks(info: FieldInfo) -> Schema:
     """How server-side apply merges a list, and how long a list or map may be."""
-    extra = info.json_schema_extra
-    marks: Any = extra.get("ballast", {}) if isinstance(extra, dict) else {}
-    found: Schema = {}
+    marks, found = marks_of(info), Schema()
     is_list = get_origin(info.annotation) is list
     if "list_map_keys" in marks:
         found |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": marks["list_map_keys"]}
@@ -124,13 +124,20 @@ def list_marks(info: FieldInfo) -> Schema:
     return found
 
 
+def marks_of(info: FieldInfo) -> dict[str, Any]:
+    """What `field` noted for the generator alone."""
+    extra = info.json_schema_extra
+    marks: Any = extra.get("ballast", {}) if isinstance(extra, dict) else {}
+    return dict(marks)
+
+
 def default_of(info: FieldInfo, schema: Schema) -> Any:
     """The default as the API server fills it in, or None. `{}` for a model whose members have defaults of their own.
 
     Empty lists and maps are no defaults: an absent one means the same, and users would see them in every object.
     """
     if isinstance(info.default_factory, type) and issubclass(info.default_factory, Model):
-        return {} if has_defaults(schema) else None
+        return {} if has_defaults(schema) and marks_of(info).get("shown", True) else None
     if info.default is PydanticUndefined or info.default is None:
         return None
     return str(info.default) if isinstance(info.default, StrEnum) else info.default

@@ -30,6 +30,7 @@ class Whole(Model):
     maybe: int | None = field("Maybe a number.", absent=None, gt=0)
     colour: Colour = field("Its colour.", default=Colour.BLUE)
     leaf: Leaf = field(default_factory=Leaf)
+    quiet: Leaf = field(default_factory=Leaf, shown=False)
     leaves: list[Leaf] = field("Leaves.", default_factory=list, list_map_keys=["width"], max_items=4)
     names: dict[str, str] = field("Names.", default_factory=dict)
     day: Annotated[str, OpenAPI({"type": "string", "format": "date"})] = field("A day.")
@@ -73,6 +74,11 @@ def test_a_model_with_defaults_is_filled_in_by_the_server_though_absent() -> Non
     assert member("leaf")["default"] == {}
     assert member("leaf")["description"] == "A leaf of two lines."
     assert member("leaf")["properties"]["width"]["default"] == 3
+
+
+def test_a_member_that_is_not_shown_is_left_out_until_a_user_names_it() -> None:
+    assert "default" not in member("quiet")
+    assert member("quiet")["properties"]["width"]["default"] == 3
 
 
 def test_an_empty_map_or_list_is_no_default() -> None:
