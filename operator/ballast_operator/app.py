@@ -7,7 +7,9 @@ the past.
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -21,6 +23,8 @@ from ballast_operator.reconciler import Reconciler
 from ballast_operator.resources import Resource
 
 log = logging.getLogger(__name__)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def registry(kinds: Mapping[str, Kind[Any]], core: Reconciler, queue: Queue[Key], health: Health) -> Any:
@@ -45,9 +49,24 @@ def registry(kinds: Mapping[str, Kind[Any]], core: Reconciler, queue: Queue[Key]
 
     @kopf.on.login(registry=handlers)
     def _login(**kwargs: Any) -> Any:
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+        return service_account() or kopf.login_with_kubeconfig(**kwargs)
 
     return handlers
+
+
+def service_account(folder: Path = SERVICE_ACCOUNT) -> kopf.ConnectionInfo | None:
+    """The pod's own account, by the server's address: kopf's login goes by name, and so would need cluster DNS."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    token = folder / "token"
+    if not host or not token.exists():
+        return None
+    address = f"[{host}]" if ":" in host else host
+    return kopf.ConnectionInfo(
+        server=f"https://{address}:{port}",
+        ca_path=str(folder / "ca.crt"),
+        scheme="Bearer",
+        token=token.read_text().strip(),
+    )
 
 
 def children_of(kinds: Mapping[str, Kind[Any]]) -> list[Resource]:

@@ -82,6 +82,20 @@ def fingerprint(obj: Mapping[str, Any]) -> str:
     return digest([meta, body])
 
 
+def project(obj: Any, shape: Any) -> Any:
+    """The part of an object that `shape` speaks of, as the server has it: defaults and other people's fields left out.
+
+    Quantities keep the form that the server gave them, so two projections of stored objects can be compared, while a
+    stored object and what was asked for cannot.
+    """
+    if isinstance(shape, dict):
+        found = obj if isinstance(obj, dict) else {}
+        return {name: project(found.get(name), member) for name, member in shape.items()}
+    if isinstance(shape, list) and isinstance(obj, list) and len(obj) == len(shape):
+        return [project(*pair) for pair in zip(obj, shape, strict=True)]
+    return obj
+
+
 def parse_time(text: str) -> datetime:
     """RFC 3339 as the API server writes it, to an aware datetime."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,8 +1,9 @@
 """Bring an owner's children to what they should be: apply what differs, remove what is no longer wanted.
 
 Server-side apply is idempotent, but not free, and quiet is a promise: an object that already is as we last left it is
-skipped. What we remember is the digest of what we asked for and the fingerprint of what the server made of it; if
-either differs, we apply again. After a restart everything is applied once, and the server finds nothing to change.
+skipped. What we remember is the digest of what we asked for and of what the server made of just those fields; if either
+differs, we apply again. What other controllers add to the object does not count. After a restart everything is applied
+once, and the server finds nothing to change.
 """
 
 import logging
@@ -20,8 +21,8 @@ from ballast_operator.objects import (
     controller_uid,
     describe,
     digest,
-    fingerprint,
     identity,
+    project,
 )
 from ballast_operator.resources import Resource, resource_of
 
@@ -49,7 +50,7 @@ class Change:
 
 @dataclass
 class _Left:
-    """How we left a child: what we asked for, and what it looked like afterwards."""
+    """How we left a child: digests of what we asked for, and of those fields as the server stored them."""
 
     wanted: str
     found: str
@@ -93,17 +94,21 @@ class Applier:
         name, wanted = identity(obj), digest(obj)
         live = self.cache.get(resource_of(obj), name.namespace, name.name)
         left = self._left.get(name)
-        if live and left and left.wanted == wanted and left.found == fingerprint(live):
+        same = left is not None and left.wanted == wanted
+        if live and left and same and left.found == digest(project(live, obj)):
             return Change(Result.SKIPPED, describe(obj))
         if live is None:  # never take over what the watch does not show us: it may be somebody's, or our own, unseen
             live = await self.client.get(resource_of(obj), name.namespace, name.name)
         _refuse_others(owner, obj, live)
         stored = await self.client.apply(obj)
-        found = fingerprint(stored)
+        found = digest(project(stored, obj))
         self._left[name] = _Left(wanted, found)
         self._made.setdefault(key, set()).add(name)
         self.cache.put(stored)
-        return Change(_result(live, left, wanted, found), describe(obj))
+        if live is None:
+            return Change(Result.CREATED, describe(obj))
+        changed = Result.CORRECTED if same else Result.CHANGED
+        return Change(changed if digest(project(live, obj)) != found else Result.UNCHANGED, describe(obj))
 
 
 def _refuse_others(owner: Object, obj: Object, live: Object | None) -> None:
@@ -116,14 +121,6 @@ def _refuse_others(owner: Object, obj: Object, live: Object | None) -> None:
     raise ChildConflict(
         f"{describe(obj)} exists and does not belong to this object; delete or rename it, or use another name here"
     )
-
-
-def _result(live: Object | None, left: _Left | None, wanted: str, found: str) -> Result:
-    if live is None:
-        return Result.CREATED
-    if fingerprint(live) == found:
-        return Result.UNCHANGED
-    return Result.CORRECTED if left and left.wanted == wanted else Result.CHANGED
 
 
 def _kind(obj: Object) -> tuple[str, str]:
