@@ -54,8 +54,8 @@ MOUNT_POINTS = {
 class Host:
     """The records of one machine. `records` and `proc` differ only in tests."""
 
-    def __init__(self, records: Path = RECORDS, proc: Path = Path("/proc/sys")) -> None:
-        self.records, self.proc = records, proc
+    def __init__(self, records: Path | None = None, proc: Path = Path("/proc/sys")) -> None:
+        self.records, self.proc = records or RECORDS, proc
 
     def find(self, checkout: Path) -> Layout | None:
         """The cluster that this checkout has, running or not."""

@@ -59,17 +59,14 @@ class LocalCluster:
     def unready(self, since: datetime | None = None) -> list[str]:
         """Nodes that are not Ready, or were last heard of before `since`: a dead node stays Ready for a while."""
         ready = {
-            node["metadata"]["name"]
+            node["metadata"]["name"]: _time(condition["lastHeartbeatTime"])
             for node in self.kubectl.get("nodes")["items"]
             for condition in node["status"]["conditions"]
             if condition["type"] == "Ready" and condition["status"] == "True"
         }
-        leases = self.kubectl.get("leases", "--namespace=kube-node-lease")["items"]
-        heard = {lease["metadata"]["name"]: _time(lease["spec"]["renewTime"]) for lease in leases}
-        old = datetime.min.replace(tzinfo=UTC)
-        return [
-            n.name for n in self.nodes if n.name not in ready or (since is not None and heard.get(n.name, old) < since)
-        ]
+        # In whole seconds, as the API server keeps these times.
+        earliest = since.replace(microsecond=0) if since else datetime.min.replace(tzinfo=UTC)
+        return [n.name for n in self.nodes if n.name not in ready or ready[n.name] < earliest]
 
     def stop_apiserver(self) -> None:
         """Kill the API server; etcd, controllers and nodes go on."""

@@ -16,8 +16,9 @@ NOBODY = "65532:65532"
 
 
 def name(component: Component) -> str:
-    """The image of an add-on."""
-    return f"docker.io/ballast/{component.name}:{component.version}"
+    """The image of an add-on. What it was built from is in the tag: a node that has the name has the content."""
+    key = build.path(component).name.rpartition("-")[2]
+    return f"docker.io/ballast/{component.name}:{component.version}-{key}"
 
 
 def pause() -> Path:

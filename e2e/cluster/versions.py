@@ -57,7 +57,7 @@ _LOCAL_PATH = "github.com/rancher/local-path-provisioner"
 _METRICS = "sigs.k8s.io/metrics-server"
 KUBE_ROUTER = Component("kube-router", "kubernetes", f"{_ROUTER}/cmd/kube-router", _ROUTER, "2.1.0")
 LOCAL_PATH = Component("local-path-provisioner", "kubernetes", _LOCAL_PATH, _LOCAL_PATH, "0.0.30")
-METRICS_SERVER = Component("metrics-server", "kubernetes", f"{_METRICS}/cmd/metrics-server", _METRICS, "0.8.0")
+METRICS_SERVER = Component("metrics-server", "metrics", f"{_METRICS}/cmd/metrics-server", _METRICS, "0.8.0")
 COREDNS = Component("coredns", "dns", ".", "github.com/coredns/coredns", "1.15.0")
 
 CORE = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR)
