@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from ballast_api.faults import faults
 from ballast_api.yamltext import dump, load_all
 from ballast_operator.kind import Children
 from ballast_operator.kinds import kinds
@@ -40,9 +41,11 @@ def render(obj: Object, settings: Settings) -> tuple[list[Object], list[str]]:
     kind = kinds(settings).get(obj["kind"])
     if kind is None:
         return [], [f"{describe(obj)} is not of a kind of ours; render knows {', '.join(kinds(settings))}"]
+    if refused := faults(obj):
+        return [], [f"{describe(obj)}: {fault}" for fault in refused]
     obj["metadata"].setdefault("namespace", "default")
-    model, faults = parse(kind.model, obj)
+    model, unread = parse(kind.model, obj)
     if model is None:
-        return [], faults
+        return [], unread
     wanted: list[Any] = kind.desired(model, Children()) or []
     return wanted, []

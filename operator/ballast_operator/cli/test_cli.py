@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from ballast_api.conditions import Reason
+from ballast_api.yamltext import dump
 from ballast_operator.cli import status, why
 from ballast_operator.cli.advice import ADVICE, fill
 from ballast_operator.cli.page import page
@@ -64,15 +65,15 @@ def test_any_name_of_the_kind_will_do(word: str) -> None:
 
 def test_render_prints_what_the_operator_would_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.yaml"
-    file.write_text(yaml.safe_dump(solve_object()))
+    file.write_text(dump(solve_object()))
     out = io.StringIO()
     assert render_file(str(file), Settings(), out) == 0
     assert [obj["kind"] for obj in yaml.safe_load_all(out.getvalue())][-1] == "Job"
     broken = solve_object()
     del broken["spec"]["game"]
-    file.write_text(yaml.safe_dump(broken))
+    file.write_text(dump(broken))
     assert render_file(str(file), Settings(), io.StringIO()) == 1
-    assert "spec.game" in capsys.readouterr().err
+    assert "game" in capsys.readouterr().err
 
 
 def test_the_page_for_what_is_not_ready_is_this_table() -> None:
