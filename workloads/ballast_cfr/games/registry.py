@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
-from ballast_cfr.games import kuhn, leduc, liars_dice
+from ballast_cfr.games import kuhn, leduc, liars_dice, random_game
 from ballast_cfr.memory import demand
 
 
@@ -32,6 +32,17 @@ BUILTINS: dict[str, Builtin] = {
     "leduc": Builtin(leduc.leduc, leduc.nodes, {"ranks": Parameter(3, 2, 100)}),
     "liars-dice": Builtin(
         liars_dice.liars_dice, liars_dice.nodes, {"dice": Parameter(1, 1, 4), "faces": Parameter(6, 2, 12)}
+    ),
+    "random-game": Builtin(
+        random_game.random_game,
+        random_game.nodes,
+        {
+            "seed": Parameter(0, 0, 2**31 - 1),
+            "depth": Parameter(5, 1, 40),
+            "branching": Parameter(3, 1, 20),
+            "merge": Parameter(60, 0, 100),
+            "zero": Parameter(5, 0, 100),
+        },
     ),
 }
 

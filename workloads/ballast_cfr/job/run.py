@@ -9,13 +9,13 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from ballast_cfr import errors
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.formats.checkpoint import FILE_NAME
 from ballast_cfr.job.finish import finish
-from ballast_cfr.job.lock import hold
+from ballast_cfr.job.lock import BusyError, hold
 from ballast_cfr.job.message import fit
 from ballast_cfr.job.request import Request
 from ballast_cfr.job.status import Status, serve
@@ -96,7 +96,7 @@ class _Job:
         )
         if self.interrupted():
             raise TerminatedError(None)
-        with hold(request.checkpoint_directory, self.interrupted):
+        with self.lock():
             self.resume(solver)
             monitor = Monitor(rule)
 
@@ -112,6 +112,15 @@ class _Job:
                 raise TerminatedError(solver.iteration)
             self.status.set(phase="Finishing")
             return finish(request, solver, outcome)
+
+    def lock(self) -> IO[str]:
+        """Keep other pods off the checkpoint while this one lives."""
+        try:
+            return hold(self.request.checkpoint_directory, self.interrupted)
+        except BusyError:
+            if self.interrupted():
+                raise TerminatedError(None) from None
+            raise
 
     def resume(self, solver: Solver) -> None:
         """Go on from the checkpoint, if there is one."""
