@@ -94,9 +94,9 @@ KUHN_PLUS_THREE = KUHN.replace("{ 2 -2 }", "{ 3.5 -0.5 }").replace("{ -1 1 }", "
 
 def test_imperfect_recall_names_the_infoset_and_two_histories() -> None:
     assert refusal(parse(FORGETFUL)) == (
-        'game game.efg, line 9, column 1: information set "later" of player A breaks perfect recall, since its player comes to '
-        "it both by [L, l] and by [R, l]; give these histories different information sets, or allow imperfect recall "
-        "(no guarantee then)"
+        'game game.efg, line 9, column 1: information set "later" of player A breaks perfect recall, since its player '
+        "comes to it both by [L, l] and by [R, l]; give these histories different information sets, or allow imperfect "
+        "recall (no guarantee then)"
     )
 
 
@@ -156,5 +156,7 @@ def test_chances_made_in_memory_are_checked_too(bad: float, words: str) -> None:
 
 
 def test_a_form_that_cannot_be_had_is_refused() -> None:
-    with pytest.raises(BadInputError, match="form sequence cannot be had for game game.efg; choose one of auto, tree"):
+    with pytest.raises(
+        BadInputError, match=r"form sequence cannot be had for game game\.efg; choose one of auto, tree"
+    ):
         compile_game(parse(FORGETFUL), "sequence", allow_imperfect_recall=True)

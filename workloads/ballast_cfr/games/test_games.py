@@ -7,7 +7,7 @@ from ballast_cfr.errors import BadInputError, OutOfMemoryError
 from ballast_cfr.games import BUILTINS, builtin
 from ballast_cfr.solve.solver import Solver
 
-# name, parameters, nodes, information sets, slots, payoff entries, exploitability of playing uniformly (from OpenSpiel 2.0.2)
+# name, parameters, nodes, infosets, slots, payoff entries, exploitability of playing uniformly (OpenSpiel 2.0.2)
 SIZES = [
     ("kuhn", {}, 58, 12, 24, 30, 0.4583),
     ("leduc", {}, 9457, 936, 2184, 4920, 2.374),

@@ -8,7 +8,6 @@ import pytest
 
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.errors import CheckpointMismatchError
-from ballast_cfr.formats import checkpoint
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -101,7 +100,7 @@ def test_a_checkpoint_of_other_settings_is_refused_naming_both(
 
 def test_a_checkpoint_of_another_game_is_refused(leduc: Program, tmp_path: Path) -> None:
     with pytest.raises(
-        CheckpointMismatchError, match="holds game [0-9a-f]{16}... where this solve has [0-9a-f]{16}..."
+        CheckpointMismatchError, match=r"holds game [0-9a-f]{16}... where this solve has [0-9a-f]{16}..."
     ):
         Solver(compile_game(builtin("kuhn"))).load(saved(leduc, tmp_path))
 
@@ -119,7 +118,7 @@ def test_every_damaged_byte_is_noticed(leduc: Program, tmp_path: Path) -> None:
 def test_a_cut_off_checkpoint_is_refused(leduc: Program, tmp_path: Path, keep: int) -> None:
     file = saved(leduc, tmp_path)
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(CheckpointMismatchError, match="is not a checkpoint|is damaged"):
+    with pytest.raises(CheckpointMismatchError, match=r"is not a checkpoint|is damaged"):
         Solver(leduc).load(file)
 
 
@@ -140,7 +139,7 @@ def test_the_old_checkpoint_stays_if_writing_fails(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr("ballast_cfr.formats.checkpoint.os.fsync", full)
     solver = Solver(leduc)
     solver.load(file)
     solver.step(1)

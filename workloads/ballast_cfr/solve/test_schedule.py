@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from ballast_cfr.compile.program import compile_game
@@ -12,8 +14,8 @@ from ballast_cfr.solve.solver import Solver
 def test_looks_depend_on_the_iteration_alone() -> None:
     points = [point for point in range(5000) if is_look(point)]
     assert points[:3] == [32, 64, 96]
-    assert all(next_look(before) == after for before, after in zip(points, points[1:], strict=False))
-    gaps = [after - before for before, after in zip(points, points[1:], strict=False)]
+    assert all(next_look(before) == after for before, after in pairwise(points))
+    gaps = [after - before for before, after in pairwise(points)]
     assert min(gaps) == 32
     assert all(gap <= max(32, before / 20) for before, gap in zip(points, gaps, strict=False))
 
