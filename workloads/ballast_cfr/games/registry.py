@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
 from ballast_cfr.games import kuhn, leduc, liars_dice, random_game
-from ballast_cfr.memory import demand
+from ballast_cfr.memory import demand, of_nodes
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Gam
     values = {key: parameter.default for key, parameter in found.parameters.items()}
     for key, text in (parameters or {}).items():
         values[key] = _value(name, found, key, text)
-    demand(f"game {name}", found.nodes(**values))
+    nodes = found.nodes(**values)
+    demand(f"game {name} has {nodes:,} nodes and", of_nodes(nodes))
     return found.make(**values)
 
 

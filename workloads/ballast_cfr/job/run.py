@@ -49,10 +49,7 @@ def run(request: Request) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    status = Status()
-    if request.status_port is not None:
-        serve(status, request.status_port)
-    code, message = _end(lambda: _Job(request, status, lambda: bool(told)).work())
+    code, message = _end(_Job(request, lambda: bool(told)).work)
     print(f"{message['reason']}: {message['message']}", file=sys.stderr if code else sys.stdout, flush=True)
     if request.termination_log is not None:
         request.termination_log.write_bytes(fit(message))
@@ -73,9 +70,9 @@ def _end(work: Callable[[], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
 
 
 class _Job:
-    def __init__(self, request: Request, status: Status, interrupted: Callable[[], bool]) -> None:
+    def __init__(self, request: Request, interrupted: Callable[[], bool]) -> None:
         self.request = request
-        self.status = status
+        self.status = Status()
         self.interrupted = interrupted
         self.path = request.checkpoint_directory / FILE_NAME
         self.saved_at = time.monotonic()
@@ -84,6 +81,8 @@ class _Job:
     def work(self) -> dict[str, Any]:
         """From the request to the termination message of a success."""
         request = self.request
+        if request.status_port is not None:
+            serve(self.status, request.status_port)
         game = load(request.game, request.sha256, **request.game_parameters)
         self.status.describe(game)
         rule = stop(game, request.exploitability, request.unit, request.max_iterations, request.max_seconds)

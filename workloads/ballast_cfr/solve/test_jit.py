@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
 PROBE = """
-import numpy as np from ballast_cfr.solve import kernels kernels.average_strategy(np.array([0, 2], np.uint32),
-np.ones(2), np.ones(2)) print(sum(kernels.average_strategy.stats.cache_hits.values()),
-sum(kernels.average_strategy.stats.cache_misses.values()))
+import numpy as np
+from ballast_cfr.solve import kernels
+kernels.average_strategy(np.array([0, 2], np.uint32), np.ones(2), np.ones(2))
+stats = kernels.average_strategy.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
 
@@ -69,3 +72,27 @@ def test_changed_kernels_are_compiled_anew(image: tuple[Path, Path], tmp_path: P
 
 def test_without_a_cache_that_can_be_written_kernels_are_compiled_in_memory(image: tuple[Path, Path]) -> None:
     assert run(Path("/proc/nowhere"), image[0]) == "0 1"
+
+
+BITS = """
+import hashlib
+from ballast_cfr import Solver, compile, load
+digest = hashlib.sha256()
+for variant in ("CFR", "CFRPlus", "DCFR", "PCFRPlus"):
+    solver = Solver(compile(load("leduc")), variant)
+    solver.step(300)
+    for strategy in solver.average():
+        digest.update(strategy.tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.long
+def test_every_model_of_cpu_comes_to_the_same_bits(tmp_path: Path) -> None:
+    found = set()
+    host = {"NUMBA_CPU_NAME": get_host_cpu_name(), "NUMBA_CPU_FEATURES": get_host_cpu_features().flatten()}
+    for number, cpu in enumerate(({}, host, {"NUMBA_OPT": "1"})):
+        environment = {**os.environ, **cpu, "NUMBA_CACHE_DIR": str(tmp_path / str(number))}
+        done = subprocess.run([sys.executable, "-c", BITS], env=environment, check=True, capture_output=True, text=True)
+        found.add(done.stdout)
+    assert len(found) == 1
