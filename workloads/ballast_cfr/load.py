@@ -8,6 +8,7 @@ from ballast_cfr.errors import BadInputError
 from ballast_cfr.formats import efg
 from ballast_cfr.game import Game
 from ballast_cfr.games import BUILTINS, builtin
+from ballast_cfr.memory import demand, of_file
 
 
 def load(source: str | Path, sha256: str | None = None, **parameters: str | int) -> Game:
@@ -27,6 +28,8 @@ def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -
     if parameters:
         raise BadInputError(f"game {path.name} is a file and takes no parameters; remove {', '.join(parameters)}")
     try:
+        size = path.stat().st_size
+        demand(f"game {path.name} has {size:,} bytes and", of_file(size))
         content = path.read_bytes()
     except OSError as error:
         raise BadInputError(f"game {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error

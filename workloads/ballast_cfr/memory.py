@@ -5,16 +5,22 @@ from pathlib import Path
 
 from ballast_cfr.errors import OutOfMemoryError
 
-# Peak while a tree is built and compiled, measured with liar's dice 1x6 and 1x7; solving takes far less.
-BYTES_PER_NODE = 400
-BASE_BYTES = 150 << 20
+# Measured peaks, rounded up: 163 for liar's dice 1x6 and 1x7, built and compiled; 17 for leduc with six ranks, read.
+_BASE = 150 << 20
+_PER_NODE = 200
+_PER_FILE_BYTE = 20
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def estimate(nodes: int) -> int:
-    """Bytes that a game of this many nodes takes at its peak."""
-    return BASE_BYTES + BYTES_PER_NODE * nodes
+def of_nodes(nodes: int) -> int:
+    """Bytes that a game of this many nodes takes at its peak, once it is generated or read."""
+    return _BASE + _PER_NODE * nodes
+
+
+def of_file(size: int) -> int:
+    """Bytes that a game takes at its peak while it is read from a file of this size."""
+    return _BASE + _PER_FILE_BYTE * size
 
 
 def limit() -> int:
@@ -26,11 +32,11 @@ def limit() -> int:
     return min(limits)
 
 
-def demand(what: str, nodes: int) -> None:
-    """Raise OutOfMemoryError if a game of this many nodes does not fit."""
-    need, have = estimate(nodes), limit()
+def demand(what: str, need: int) -> None:
+    """Raise OutOfMemoryError if this many bytes are not there. what: a game and its size, as the sentence's subject."""
+    have = limit()
     if need > have:
         raise OutOfMemoryError(
-            f"{what} has {nodes:,} nodes and needs about {need / 2**30:.1f} GiB, but the limit here is "
-            f"{have / 2**30:.1f} GiB; choose smaller parameters or give the pod more memory"
+            f"{what} needs about {need / 2**30:.1f} GiB, but the limit here is {have / 2**30:.1f} GiB; "
+            "choose a smaller game or give the pod more memory"
         )

@@ -22,12 +22,14 @@ class Bar:
         self.quiet = quiet
         self.terminal = self.stream.isatty()
         self.monitor = Monitor(stop)
-        self.first: float | None = None
+        self.worst: float | None = None  # the first exploitability seen, or a larger one
         self.shown_at = time.monotonic()
 
     def show(self, solver: Solver) -> None:
         """Note where the solver is; draw, if it is time to."""
         seen = self.monitor.see(solver)
+        if seen.look is not None:
+            self.worst = max(self.worst or 0.0, seen.look.evaluation.exploitability)
         if self.quiet or time.monotonic() - self.shown_at < (0.1 if self.terminal else 10.0):
             return
         self.shown_at = time.monotonic()
@@ -62,10 +64,11 @@ class Bar:
             parts.append(seen.iteration / self.stop.iterations)
         if self.stop.seconds:
             parts.append(seen.seconds / self.stop.seconds)
-        if self.stop.exploitability and seen.look and (now := seen.look.evaluation.exploitability) > 0:
-            self.first = max(self.first or now, now)
-            if self.first > self.stop.exploitability:
-                parts.append(math.log(self.first / now) / math.log(self.first / self.stop.exploitability))
+        target = self.stop.exploitability
+        if target and self.worst is not None and seen.look is not None:
+            now = seen.look.evaluation.exploitability
+            done = now <= target or self.worst <= target
+            parts.append(1.0 if done else math.log(self.worst / now) / math.log(self.worst / target))
         return min(1.0, max(parts))
 
     def close(self) -> None:

@@ -82,16 +82,14 @@ def build(memory: Memory, player: int, gain: Floats) -> tuple[Treeplex, NDArray[
         sequence[np.repeat(old_first[level], n) + within + 1] = used + np.arange(n.sum()) + 1
         placed, used = placed + len(level), used + int(n.sum())
         level = below(level)
-    number = np.full(len(memory.infoset), -1, dtype=np.int64)
+    number = np.full(len(memory.infoset) + 1, -1, dtype=np.int64)  # the last one is where index -1 points
     number[own[order]] = np.arange(len(own))
     first = np.concatenate([[0], np.cumsum(counts[order])]).astype(np.int32)
     plex = Treeplex(
         first=first,
         parent=sequence[above[order]].astype(np.int32),
         infoset=memory.infoset[own[order]],
-        magnitude=magnitudes(
-            memory.game, gain, np.where(memory.remembered >= 0, number[memory.remembered], -1), len(own)
-        ),
+        magnitude=magnitudes(memory.game, gain, number[memory.remembered], len(own)),
     )
     return plex, sequence
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ballast_cfr import memory as machine
 from ballast_cfr.compile.recall import Memory, remember
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import CHANCE, Game
+from ballast_cfr.memory import of_nodes
 
 # Sums and probabilities given as decimals may miss by this much (relative to the span for payoffs).
 TOLERANCE = 1e-9
@@ -77,7 +77,7 @@ def inspect(game: Game, memory: Memory) -> Report:
         constant=constant,
         span=game.span,
         unreachable=unreachable,
-        bytes=machine.estimate(game.nodes),
+        bytes=of_nodes(game.nodes),
         digest=game.digest,
         problems=tuple(filter(None, problems)),
         forgetful=_forgetful(memory),
@@ -116,7 +116,7 @@ def _chance(game: Game) -> str | None:
 
 def _sum(game: Game) -> tuple[float, str | None, str | None]:
     """The constant that payoffs add up to; a problem if there is none; a warning if it is only nearly so."""
-    if not len(game.payoff):
+    if not np.isfinite(game.payoff).all():
         return 0.0, None, None
     sums = game.payoff.sum(axis=1)
     constant = float(sums[0])

@@ -77,7 +77,9 @@ def _terminal_reach(program: Program, player: int, strategy: Floats) -> Floats:
     """(T,) a player's own reach of each terminal, by walking the tree."""
     tree, game = program.tree, program.game
     assert tree is not None
-    step = np.where(tree.actor == player, strategy[tree.slot] if len(strategy) else 1.0, 1.0)
+    own = tree.actor == player
+    step = np.ones(game.nodes)
+    step[own] = strategy[tree.slot[own]]
     reach = np.ones(game.nodes)
     for level in game.levels():
         if level.start:

@@ -29,7 +29,7 @@ class Infoset:
 
 
 class Described:
-    """Everything described so far. infosets, owner: of the players, in order of appearance; owner counts players from 0."""
+    """Everything described so far. infosets, owner: the players', in order of appearance; owner counts from 0."""
 
     def __init__(self, tokens: Tokens, players: int) -> None:
         self.tokens = tokens

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
-from ballast_cfr.games import kuhn, leduc, liars_dice
-from ballast_cfr.memory import demand
+from ballast_cfr.games import kuhn, leduc, liars_dice, random_game
+from ballast_cfr.memory import demand, of_nodes
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,17 @@ BUILTINS: dict[str, Builtin] = {
     "liars-dice": Builtin(
         liars_dice.liars_dice, liars_dice.nodes, {"dice": Parameter(1, 1, 4), "faces": Parameter(6, 2, 12)}
     ),
+    "random-game": Builtin(
+        random_game.random_game,
+        random_game.nodes,
+        {
+            "seed": Parameter(0, 0, 2**31 - 1),
+            "depth": Parameter(5, 1, 40),
+            "branching": Parameter(3, 1, 20),
+            "merge": Parameter(60, 0, 100),
+            "zero": Parameter(5, 0, 100),
+        },
+    ),
 }
 
 
@@ -48,7 +59,8 @@ def builtin(name: str, parameters: Mapping[str, str | int] | None = None) -> Gam
     values = {key: parameter.default for key, parameter in found.parameters.items()}
     for key, text in (parameters or {}).items():
         values[key] = _value(name, found, key, text)
-    demand(f"game {name}", found.nodes(**values))
+    nodes = found.nodes(**values)
+    demand(f"game {name} has {nodes:,} nodes and", of_nodes(nodes))
     return found.make(**values)
 
 

@@ -2,8 +2,10 @@
 for that."""
 
 import hashlib
+import io
 import json
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ballast_cfr.export.strategy import FORMATS, csv_text, write
@@ -17,9 +19,9 @@ from ballast_cfr.solve.solver import Outcome, Solver
 def finish(request: Request, solver: Solver, outcome: Outcome) -> dict[str, Any]:
     """Write the strategy wherever it was asked for; returns the termination message."""
     strategies, facts = solver.average(), summary(solver, outcome)
-    text = "".join(csv_text(solver.program, strategies))
     if request.output_file is not None:
         write(request.output_file, FORMATS[request.output_format](solver.program, strategies, facts))
+    csv = _weigh(csv_text(solver.program, strategies))
     message = {
         "reason": outcome.reason,
         "message": sentence(facts),
@@ -29,32 +31,42 @@ def finish(request: Request, solver: Solver, outcome: Outcome) -> dict[str, Any]
         "iterationsPerSecond": facts["iterationsPerSecond"],
         "elapsedSeconds": facts["seconds"],
         "infosets": facts["infosets"],
-        "strategyBytes": len(text.encode()),
-        "strategySha256": hashlib.sha256(text.encode()).hexdigest(),
+        "strategyBytes": csv.size,
+        "strategySha256": csv.sha256,
         "configMap": False,
         "configMapMessage": None,
         "file": str(request.output_file) if request.output_file else None,
     }
-    return _hand_over(request, message, facts, text) if request.result else message
-
-
-def _hand_over(request: Request, message: dict[str, Any], facts: dict[str, Any], text: str) -> dict[str, Any]:
-    """Put strategy and summary into the ConfigMap; of a strategy that is too large, only the summary."""
-    assert request.result is not None
+    if request.result is None:
+        return message
     delivered = {**message, "configMap": True}
-    data = {"strategy.csv": text, "summary.json": json.dumps({**facts, **delivered}, indent=1)}
-    if configmap.size(data) > configmap.LIMIT:
-        where = request.output_file or _beside_checkpoint(request.checkpoint_directory, text)
-        said = (
-            f"ResultTooLarge: {len(text.encode())} bytes of strategy, more than a ConfigMap holds; it lies in {where}"
-        )
+    data = {"strategy.csv": csv.text or "", "summary.json": json.dumps({**facts, **delivered}, indent=1)}
+    if csv.text is None or configmap.size(data) > configmap.LIMIT:
+        where = request.output_file or request.checkpoint_directory / "strategy.csv"
+        if request.output_file is None:
+            write(where, csv_text(solver.program, strategies))
+        said = f"ResultTooLarge: {csv.size} bytes of strategy, more than a ConfigMap holds; it lies in {where}"
         delivered = {**message, "file": str(where), "configMapMessage": said}
         data = {"summary.json": json.dumps({**facts, **delivered}, indent=1)}
     configmap.patch(configmap.in_cluster(), *request.result, data)
     return delivered
 
 
-def _beside_checkpoint(directory: Path, text: str) -> Path:
-    where = directory / "strategy.csv"
-    write(where, iter((text,)))
-    return where
+@dataclass(frozen=True)
+class _Weighed:
+    """A text's size in bytes, its digest, and itself if a ConfigMap may hold it."""
+
+    size: int
+    sha256: str
+    text: str | None
+
+
+def _weigh(lines: Iterator[str]) -> _Weighed:
+    size, digest, kept = 0, hashlib.sha256(), io.StringIO()
+    for line in lines:
+        part = line.encode()
+        size += len(part)
+        digest.update(part)
+        if size <= configmap.LIMIT:
+            kept.write(line)
+    return _Weighed(size, digest.hexdigest(), kept.getvalue() if size <= configmap.LIMIT else None)

@@ -9,13 +9,13 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 from ballast_cfr import errors
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.formats.checkpoint import FILE_NAME
 from ballast_cfr.job.finish import finish
-from ballast_cfr.job.lock import hold
+from ballast_cfr.job.lock import BusyError, hold
 from ballast_cfr.job.message import fit
 from ballast_cfr.job.request import Request
 from ballast_cfr.job.status import Status, serve
@@ -49,10 +49,7 @@ def run(request: Request) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    status = Status()
-    if request.status_port is not None:
-        serve(status, request.status_port)
-    code, message = _end(lambda: _Job(request, status, lambda: bool(told)).work())
+    code, message = _end(_Job(request, lambda: bool(told)).work)
     print(f"{message['reason']}: {message['message']}", file=sys.stderr if code else sys.stdout, flush=True)
     if request.termination_log is not None:
         request.termination_log.write_bytes(fit(message))
@@ -73,9 +70,9 @@ def _end(work: Callable[[], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
 
 
 class _Job:
-    def __init__(self, request: Request, status: Status, interrupted: Callable[[], bool]) -> None:
+    def __init__(self, request: Request, interrupted: Callable[[], bool]) -> None:
         self.request = request
-        self.status = status
+        self.status = Status()
         self.interrupted = interrupted
         self.path = request.checkpoint_directory / FILE_NAME
         self.saved_at = time.monotonic()
@@ -84,6 +81,8 @@ class _Job:
     def work(self) -> dict[str, Any]:
         """From the request to the termination message of a success."""
         request = self.request
+        if request.status_port is not None:
+            serve(self.status, request.status_port)
         game = load(request.game, request.sha256, **request.game_parameters)
         self.status.describe(game)
         rule = stop(game, request.exploitability, request.unit, request.max_iterations, request.max_seconds)
@@ -96,7 +95,7 @@ class _Job:
         )
         if self.interrupted():
             raise TerminatedError(None)
-        with hold(request.checkpoint_directory, self.interrupted):
+        with self.lock():
             self.resume(solver)
             monitor = Monitor(rule)
 
@@ -112,6 +111,15 @@ class _Job:
                 raise TerminatedError(solver.iteration)
             self.status.set(phase="Finishing")
             return finish(request, solver, outcome)
+
+    def lock(self) -> IO[str]:
+        """Keep other pods off the checkpoint while this one lives."""
+        try:
+            return hold(self.request.checkpoint_directory, self.interrupted)
+        except BusyError:
+            if self.interrupted():
+                raise TerminatedError(None) from None
+            raise
 
     def resume(self, solver: Solver) -> None:
         """Go on from the checkpoint, if there is one."""

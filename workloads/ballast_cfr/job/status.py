@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from ballast_cfr.game import Game
@@ -98,6 +99,16 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     status: Status
 
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which asks the name service for this host's name and may wait for it for seconds.
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+
+
+class _DualStackServer(_Server):
+    address_family = socket.AF_INET6
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -126,18 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve(status: Status, port: int) -> int:
     """Serve on all addresses from a daemon thread; returns the port (a free one for 0)."""
-    if socket.has_dualstack_ipv6():
-
-        class Server(_Server):
-            address_family = socket.AF_INET6
-
-            def server_bind(self) -> None:
-                self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-                super().server_bind()
-
-        server: _Server = Server(("::", port), _Handler)
-    else:
-        server = _Server(("", port), _Handler)
+    dual = socket.has_dualstack_ipv6()
+    server = _DualStackServer(("::", port), _Handler) if dual else _Server(("", port), _Handler)
     server.status = status
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
     return int(server.server_address[1])

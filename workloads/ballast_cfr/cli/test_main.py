@@ -1,0 +1,140 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ballast_cfr.cli.bench import Block, summarise
+from ballast_cfr.cli.main import main
+from ballast_cfr.cli.peers import peer
+from ballast_cfr.cli.progress import Bar
+from ballast_cfr.compile.program import compile_game
+from ballast_cfr.errors import BadInputError
+from ballast_cfr.games import builtin
+from ballast_cfr.solve.schedule import Stop
+from ballast_cfr.solve.solver import Solver
+
+
+def test_solve_prints_the_facts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "leduc", "--variant", "cfr_plus", "--iterations", "100", "--json", "-"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    known = {key: facts[key] for key in ("game", "nodes", "infosets", "iteration", "device", "variant")}
+    assert known == {
+        "game": "leduc", "nodes": 9457, "infosets": 936, "iteration": 100, "device": "cpu", "variant": "CFRPlus",
+    }  # fmt: skip
+    assert facts["exploitability"] == pytest.approx(0.01342, rel=1e-3)
+    assert facts["valueBounds"][0] <= facts["value"] <= facts["valueBounds"][1]
+
+
+def test_solve_eval_and_export_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint, strategy, again = (str(tmp_path / name) for name in ("c", "s.csv", "again.csv"))
+    solve = ["solve", "kuhn", "--game-parameter", "cards=4", "--exploitability", "1e-3", "--quiet"]
+    assert main([*solve, "--output", strategy, "--checkpoint", checkpoint]) == 0
+    assert main(["export", checkpoint, again]) == 0
+    assert Path(strategy).read_text() == Path(again).read_text()
+    assert main(["eval", "kuhn", strategy, "--game-parameter", "cards=4", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["exploitability"] <= 1e-3
+
+
+def test_resume_goes_on_from_a_checkpoint_alone(tmp_path: Path) -> None:
+    checkpoint, resumed, whole = (tmp_path / name for name in ("c", "resumed.csv", "whole.csv"))
+    solve = ["solve", "leduc", "--variant", "DCFR", "--quiet"]
+    assert main([*solve, "--iterations", "40", "--checkpoint", str(checkpoint)]) == 0
+    assert main(["resume", str(checkpoint), "--iterations", "90", "--quiet", "--output", str(resumed)]) == 0
+    assert main([*solve, "--iterations", "90", "--output", str(whole)]) == 0
+    assert resumed.read_text() == whole.read_text()
+
+
+def test_export_writes_a_builtin_game_as_efg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "kuhn", str(tmp_path / "kuhn.efg")]) == 0
+    assert main(["validate", str(tmp_path / "kuhn.efg"), "--json", "-"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["nodes"], facts["infosets"], facts["span"]) == (58, [6, 6], 4.0)
+    assert facts["digest"] == builtin("kuhn").digest
+
+
+def test_the_example_game_is_kuhn() -> None:
+    example = Path(__file__).parents[3] / "docs/examples/games/kuhn.efg"
+    assert main(["validate", str(example), "--json", "/dev/null"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["solve", "chess", "--iterations", "1"], 42, "game chess is not built in"),
+        (["solve", "kuhn"], 42, "no end is given"),
+        (["solve", "missing.efg", "--iterations", "1"], 42, "cannot be read"),
+        (["validate", "{root}/three.efg"], 42, "has 3 players, but only two-player games can be solved"),
+        (["resume", "{root}/none", "--iterations", "1"], 42, "does not exist"),
+        (["resume", "{root}/three.efg", "--iterations", "1"], 43, "is not a checkpoint of this solver"),
+        (["solve", "kuhn", "--iterations", "1", "--output", "{root}/s.xml"], 42, "choose .csv or .json"),
+    ],
+)
+def test_failures_are_one_sentence_and_a_code(
+    arguments: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "three.efg").write_text('EFG 2 R "t" { "A" "B" "C" } t "" 1 "" { 1 1 -2 }')
+    assert main([part.format(root=tmp_path) for part in arguments]) == code
+    said = capsys.readouterr().err.strip().splitlines()
+    assert words in said[-1]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_on_a_terminal_and_shows_rate_exploitability_and_eta() -> None:
+    stream = Terminal()
+    rule = Stop(exploitability=1e-3)
+    bar = Bar(rule, stream=stream)
+    solver = Solver(compile_game(builtin("leduc")))
+    bar.shown_at = -1.0
+    solver.solve(rule, progress=bar.show)
+    bar.close()
+    assert "\n" not in stream.getvalue()
+    line = bar.line(bar.monitor.see(solver))
+    assert f"iteration {solver.iteration:,} (" in line
+    assert "exploitability 9." in line
+    assert "100%" in line
+    assert line.endswith("eta 0:00")
+
+
+def test_progress_elsewhere_is_a_line_now_and_then() -> None:
+    stream = io.StringIO()
+    rule = Stop(iterations=2000)
+    bar = Bar(rule, stream=stream)
+    Solver(compile_game(builtin("leduc"))).solve(rule, progress=bar.show)
+    bar.close()
+    assert stream.getvalue() == ""
+    bar.shown_at = -100.0
+    Solver(compile_game(builtin("kuhn"))).solve(rule, progress=bar.show)
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_quiet_says_nothing() -> None:
+    stream = Terminal()
+    bar = Bar(Stop(iterations=10), quiet=True, stream=stream)
+    Solver(compile_game(builtin("kuhn"))).solve(Stop(iterations=10), progress=bar.show)
+    bar.close()
+    assert stream.getvalue() == ""
+
+
+def test_bench_compares_like_with_like() -> None:
+    rows = [Block("g", "ballast", 200, wall, wall) for wall in (1.0, 2.0, 3.0)]
+    rows += [Block("g", "openspiel", 200, wall, wall * 2) for wall in (100.0, 300.0, 200.0)]
+    ours, theirs = summarise(rows)
+    assert (ours.p10_wall, ours.median_cpu, ours.ratio_median_cpu) == (1.0, 2.0, 1.0)
+    assert (theirs.p10_wall, theirs.median_cpu) == (100.0, 400.0)
+    assert (theirs.ratio_p10_wall, theirs.ratio_median_cpu) == (100.0, 200.0)
+
+
+def test_bench_runs_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--games", "kuhn", "--blocks", "3", "--iterations", "50", "--json", str(tmp_path / "b")]) == 0
+    assert "| kuhn | ballast | 3 |" in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "b").read_text())["rows"]) == 3
+
+
+def test_unknown_peers_are_refused() -> None:
+    with pytest.raises(BadInputError, match="peer gambit is unknown; choose one of openspiel, or none"):
+        peer("gambit", "leduc")
