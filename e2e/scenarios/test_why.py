@@ -15,7 +15,7 @@ BROKEN: dict[str, tuple[Object, str, str]] = {
     ),
     "no-node": ({"template": {"nodeSelector": {"disk": "none-such"}}}, "InsufficientCapacity", "node(s) didn't match"),
     "no-class": ({"checkpoint": {"storageClassName": "none-such"}}, "InsufficientCapacity", "unbound"),
-    "no-game": ({"game": {"builtin": {"name": "chess"}}}, "InvalidGame", "chess"),
+    "no-game": ({"game": {"builtin": {"name": "leduc", "parameters": {"ranks": "one"}}}}, "InvalidGame", "ranks"),
     "no-right": (
         {"template": {"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}},
         "Forbidden",

@@ -194,15 +194,11 @@ def notices(previous: Object, status: Object) -> list[Notice]:
         Notice(condition["reason"], condition["message"], warning=_bad(condition))
         for condition in status.get("conditions", [])
         if before.get(condition["type"]) != (condition["status"], condition["reason"])
-        and not (condition["type"] == "Progressing" and _settled(status))
+        and condition["reason"] != "Starting"  # the Job's and the pod's own events say it better
     ]
 
 
-def _settled(status: Object) -> bool:
-    return any(c["status"] == "True" and c["type"] in ("Complete", "Failed") for c in status.get("conditions", []))
-
-
-_QUIET = ("Queued", "Suspending", "Suspended", "Starting", "Running", "Resumed", "WaitingForPods")
+_QUIET = ("Queued", "Suspending", "Suspended", "Running", "Resumed", "WaitingForPods")
 
 
 def _bad(condition: Object) -> bool:

@@ -27,7 +27,7 @@ def observe(situation: Situation[CFRSolve]) -> Observation:
     if is_true(before, Type.COMPLETE) or is_true(before, Type.FAILED):
         return _finished(view)
     if over := end(view):
-        return _store(situation, _ending(view, over), _final(over), 0.0)
+        return _ended(situation, view, over)
     if view.solve.spec.suspend:
         return _suspended(situation, view)
     resumed = [Answer(Type.SUSPENDED, False, Reason.RESUMED, "suspend is false")] if _was_suspended(before) else []
@@ -90,14 +90,15 @@ def _finished(view: View) -> Observation:
     return Observation(view.previous, again=max(0.0, left), expired=left <= 0)
 
 
-def _final(over: End) -> list[Answer]:
-    return [
-        Answer(over.type, True, over.reason, over.message),
-        Answer(Type.PROGRESSING, False, over.reason, "the solve has ended"),
-    ]
+def _ended(situation: Situation[CFRSolve], view: View, over: End) -> Observation:
+    """The end is the only condition that is left: what led there is history, and `kubectl describe` has to fit."""
+    final = merge([], [Answer(over.type, True, over.reason, over.message)], situation.generation, situation.now)
+    kept = {**situation.previous, **_numbers_at_the_end(view, over)}
+    status = {name: value for name, value in kept.items() if value is not None}
+    return Observation(status | {"conditions": final, "observedGeneration": situation.generation}, again=0.0)
 
 
-def _ending(view: View, over: End) -> Object:
+def _numbers_at_the_end(view: View, over: End) -> Object:
     changed: Object = {
         "phase": over.type.value,
         "completionTime": format_time(view.now),
@@ -105,7 +106,8 @@ def _ending(view: View, over: End) -> Object:
         "iterationsPerSecond": None,
     }
     if over.type is Type.COMPLETE:
-        changed |= _progress(over.summary) | {"etaSeconds": None, "result": over.result or None}
+        changed |= _progress(over.summary)
+        changed |= {"etaSeconds": None, "iterationsPerSecond": None, "result": over.result or None}
         pod = view.succeeded
         if "startTime" not in view.previous and pod:
             changed["startTime"] = pod["status"].get("startTime")
