@@ -8,10 +8,10 @@ from pathlib import Path
 from e2e.cluster import archive, build, cache, shell, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.steps import Steps
-from e2e.cluster.versions import COREDNS, LOCAL_PATH, METRICS_SERVER, PAUSE, Component
+from e2e.cluster.versions import COREDNS, FETCH, LOCAL_PATH, METRICS_SERVER, PAUSE, Component
 
 PAUSE_IMAGE = "docker.io/ballast/pause:1"
-TOOLBOX_IMAGE = "docker.io/ballast/toolbox:1"  # busybox: the volume provisioner's helper pods, and tests
+TOOLBOX_IMAGE = "docker.io/ballast/toolbox:1"  # busybox and fetch: the volume provisioner's helper pods, and tests
 NOBODY = "65532:65532"
 
 
@@ -41,8 +41,12 @@ def toolbox(steps: Steps) -> Path:
     if not program.exists():
         _fetch_busybox(program, steps)
     applets = shell.run(program, "--list").split()
-    links = {f"/bin/{applet}": "busybox" for applet in applets if applet != "busybox"}
-    return _archive(archive.Image(TOOLBOX_IMAGE, [], "", files={"/bin/busybox": program}, links=links))
+    links = {f"/bin/{applet}": "busybox" for applet in applets if applet not in {"busybox", "wget"}}  # see fetch.go
+    return _archive(
+        archive.Image(
+            TOOLBOX_IMAGE, [], "", files={"/bin/busybox": program, "/bin/fetch": build.path(FETCH)}, links=links
+        )
+    )
 
 
 def _fetch_busybox(program: Path, steps: Steps) -> None:

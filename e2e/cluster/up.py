@@ -13,7 +13,7 @@ from e2e.cluster.host import MOUNT_POINTS, Host
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
 from e2e.cluster.steps import Steps
-from e2e.cluster.versions import CONTAINERD, CORE, CTR, SHIM
+from e2e.cluster.versions import CONTAINERD, CORE, CTR, K8S, SHIM
 
 READY_SECONDS = 90
 
@@ -35,7 +35,7 @@ def up(addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checko
 
 
 def _build(steps: Steps) -> None:
-    if not all(map(build.built, CORE)):
+    if not build.built(K8S):
         steps.say("  The first time, Kubernetes, etcd and containerd are built: about 8 minutes on two cores.")
     build.ensure(CORE, steps)
 

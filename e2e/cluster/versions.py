@@ -37,6 +37,7 @@ K8S = Component(
     (f"{_STAMP}.gitVersion=v{KUBERNETES}", f"{_STAMP}.gitMajor={_MAJOR}", f"{_STAMP}.gitMinor={_MINOR}"),
 )
 PAUSE = Component("pause", "pause", ".")
+FETCH = Component("fetch", "fetch", ".")
 ETCD = Component("etcd", "tools", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "3.6.16")
 
 _CONTAINERD = "github.com/containerd/containerd/v2"
@@ -60,5 +61,5 @@ LOCAL_PATH = Component("local-path-provisioner", "kubernetes", _LOCAL_PATH, _LOC
 METRICS_SERVER = Component("metrics-server", "metrics", f"{_METRICS}/cmd/metrics-server", _METRICS, "0.8.0")
 COREDNS = Component("coredns", "dns", ".", "github.com/coredns/coredns", "1.15.0")
 
-CORE = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR)
+CORE = (PAUSE, FETCH, K8S, ETCD, CONTAINERD, SHIM, CTR)
 ADDONS = (LOCAL_PATH, KUBE_ROUTER, COREDNS, METRICS_SERVER)
