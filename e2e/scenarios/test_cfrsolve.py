@@ -168,11 +168,13 @@ def test_a_strategy_over_a_megabyte_stays_on_the_volume_and_says_so(kube: Kube) 
 @pytest.mark.e2e
 def test_progress_shows_while_it_runs_and_a_finished_object_goes_after_its_ttl(kube: Kube) -> None:
     kube.apply(solve("leduc", stop={"maxSeconds": 15}, ttlSecondsAfterFinished=5))
-    running = kube.until("cfr", "leduc", lambda o: o["status"].get("iterationsPerSecond"), 60, "progress in status")
+    running = kube.until(
+        "cfr", "leduc", lambda o: o.get("status", {}).get("iterationsPerSecond"), 60, "progress in status"
+    )
     assert running["status"]["phase"] == "Running"
     assert running["status"]["iteration"] > 0
     first = running["status"]["iteration"]
-    kube.until("cfr", "leduc", lambda o: o["status"].get("iteration", 0) > first, 30, "a later iteration")
+    kube.until("cfr", "leduc", lambda o: o.get("status", {}).get("iteration", 0) > first, 30, "a later iteration")
     done = kube.until("cfr", "leduc", is_true("Complete"), 60)
     assert condition(done, "Complete")["reason"] == "TimeLimit"
     kube.gone("cfr", "leduc", 30)

@@ -22,7 +22,7 @@ def running_pod(kube: Kube, name: str, after: int = 0, seconds: float = 90) -> s
     """Name of the pod once the solve has done more than `after` iterations in it."""
 
     def under_way(obj: dict[str, object]) -> bool:
-        status: dict[str, object] = obj["status"]  # type: ignore[assignment]
+        status: dict[str, object] = obj.get("status", {})  # type: ignore[assignment]
         return reason("Progressing", "Running")(obj) and int(str(status.get("iteration", 0))) > after
 
     kube.until("cfr", name, under_way, seconds, f"more than {after} iterations")

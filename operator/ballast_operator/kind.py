@@ -55,8 +55,8 @@ class Situation(Generic[M]):
     """All that a status is computed from.
 
     model: the object, or None if its spec cannot be read; previous: the status as last written; faults: what is wrong
-    with the spec; trouble: what the API server refused; missing: needs that nothing meets; reported: what the workload
-    said of itself, if it was asked.
+    with the spec; trouble: what the API server refused; missing: needs that nothing meets; complaint: the last warning
+    about a child that says nothing itself; reported: what the workload said of itself, if it was asked.
     """
 
     model: M | None
@@ -67,6 +67,7 @@ class Situation(Generic[M]):
     faults: Sequence[str] = ()
     trouble: Trouble | None = None
     missing: Sequence[Need] = ()
+    complaint: str | None = None
     reported: Any | None = None
 
 
@@ -97,7 +98,8 @@ class Kind(Generic[M]):
     desired: the children it should have, or None to leave them as they are; observe: its status; both pure.
     children: what to watch; removable: what to delete when it is no longer wanted; alone: a child that is made only
     when, by a fresh list, no pod of the owner can still be running, so that there is one writer of its state; needs:
-    objects of the user's to look for while nothing runs; probe: where the workload can be asked how far it is.
+    objects of the user's to look for while nothing runs; silent: a child that does not go on and does not say why, so
+    that its warnings are read; probe: where the workload can be asked how far it is.
     """
 
     resource: Resource
@@ -107,5 +109,6 @@ class Kind(Generic[M]):
     desired: Callable[[M, Children], list[Object] | None]
     observe: Callable[[Situation[M]], Observation]
     needs: Callable[[M, Children], list[Need]]
+    silent: Callable[[Children], Object | None]
     probe: Callable[[Children], Probe | None]
     alone: Resource | None = None

@@ -34,6 +34,7 @@ def cfr_solve(settings: Settings) -> Kind[CFRSolve]:
         desired=lambda solve, children: desired_cfrsolve.objects(solve, children, images),
         observe=observe_cfrsolve.observe,
         needs=observe_cfrsolve.needs,
+        silent=observe_cfrsolve.silent,
         probe=observe_cfrsolve.probe,
         alone=JOB,
     )

@@ -22,7 +22,7 @@ from ballast_operator.cluster.recorder import Notice, Recorder
 from ballast_operator.kind import Children, Kind, Need, Observation, Situation, Trouble
 from ballast_operator.metrics import APPLIED, CONDITION
 from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Key, Object, describe, digest
-from ballast_operator.resources import POD, resource_of
+from ballast_operator.resources import EVENT, POD, resource_of
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ class Reconciler:
                 faults=faults,
                 trouble=explain(trouble) if trouble else None,
                 missing=await self._missing(kind, key, model, children) if model is not None else (),
+                complaint=await self._complaint(kind.silent(children)),
                 reported=await self.prober.fetch(probe.url, probe.period) if probe else None,
             )
         )
@@ -120,6 +121,16 @@ class Reconciler:
             for need in kind.needs(model, children)
             if not need.met_by(await self.client.get(need.resource, key.namespace, need.name))
         ]
+
+    async def _complaint(self, child: Object | None) -> str | None:
+        """The last Warning about a child. Controllers and kubelets put some troubles into Events and nowhere else."""
+        if child is None:
+            return None
+        meta = child["metadata"]
+        fields = f"involvedObject.uid={meta['uid']},type=Warning"
+        events = await self.client.list(EVENT, meta["namespace"], fields=fields)
+        last = max(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "", default=None)
+        return f"{last['reason']}: {last['message']}" if last else None
 
     async def _report(self, key: Key, seen: Object, observation: Observation) -> None:
         """Store the status if it says anything new, then tell what changed in it."""

@@ -23,5 +23,5 @@ lets it give a solve's pod that right on the one ConfigMap of its result.
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create, patch] # list: why a Job makes no pod
 {{- end }}

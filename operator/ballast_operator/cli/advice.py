@@ -50,6 +50,7 @@ ADVICE: dict[Reason, Advice] = {
     ),
     Reason.IMAGE_PULL_FAILED: Advice("the image does not exist, or the node may not pull it", _POD_EVENTS),
     Reason.CONTAINER_CONFIG_INVALID: Advice("the node cannot create the container as asked", _POD_EVENTS),
+    Reason.VOLUME_PENDING: Advice("the node cannot mount a volume of the pod, or not yet", _POD_EVENTS),
     Reason.QUEUED: Advice(
         "the queue has not admitted the Job yet",
         "kubectl -n {namespace} get workloads.kueue.x-k8s.io,localqueues.kueue.x-k8s.io",

@@ -74,10 +74,13 @@ class Client:
             raise
         return found
 
-    async def list(self, resource: Resource, namespace: str | None = None, labels: str = "") -> list[Object]:
+    async def list(
+        self, resource: Resource, namespace: str | None = None, labels: str = "", fields: str = ""
+    ) -> list[Object]:
         """All objects of a namespace, or of all of them, in pages; a consistent read, never from a stale replica."""
         items: list[Object] = []
-        query: dict[str, Any] = {"limit": PAGE} | ({"labelSelector": labels} if labels else {})
+        query: dict[str, Any] = {"limit": PAGE, "labelSelector": labels, "fieldSelector": fields}
+        query = {name: value for name, value in query.items() if value}
         while True:
             answer = await self._request("GET", resource.path(namespace), query)
             for item in answer["items"]:  # items of a list do not say what they are

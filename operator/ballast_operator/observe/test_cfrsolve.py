@@ -83,6 +83,19 @@ EVICTED = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByE
             "Starting",
             "pod leduc-solve-x is starting",
         ),
+        (
+            situation(None, job(), complaint="FailedCreate: pods x is forbidden: violates PodSecurity"),
+            "False",
+            "Forbidden",
+            "no pod can be made: FailedCreate",
+        ),
+        (situation(None, job(), complaint="FailedCreate: exceeded quota: pods"), "False", "QuotaExceeded", "exceeded"),
+        (
+            situation(None, job(), pod("Pending"), complaint="FailedMount: no such volume"),
+            "False",
+            "VolumePending",
+            "pod leduc-solve-x cannot start: FailedMount: no such volume",
+        ),
         (situation(None, job(), pod("Running")), "True", "Running", "pod leduc-solve-x on node node1 is solving"),
         (
             situation(None, job(), pod("Failed", exit_code=143, conditions=EVICTED)),

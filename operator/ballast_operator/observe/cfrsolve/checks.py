@@ -70,6 +70,23 @@ def volume_is_bound(view: View) -> Blocked | None:
     )
 
 
+def pods_are_allowed(view: View) -> Blocked | None:
+    """A Job whose pods the API server refuses: a policy, a quota, an account that is not there."""
+    if view.job is None or view.pods or view.complaint is None:
+        return None
+    if "exceeded quota" in view.complaint:
+        return Blocked(Reason.QUOTA_EXCEEDED, view.complaint)
+    refused = "forbidden" in view.complaint
+    return Blocked(Reason.FORBIDDEN if refused else Reason.INVALID_SPEC, f"no pod can be made: {view.complaint}")
+
+
+def volumes_are_mounted(view: View) -> Blocked | None:
+    """A pod on its node that cannot start, in the kubelet's words."""
+    if view.running is None or phase(view.running) != "Pending" or view.complaint is None:
+        return None
+    return Blocked(Reason.VOLUME_PENDING, f"pod {view.running['metadata']['name']} cannot start: {view.complaint}")
+
+
 def pod_is_made(view: View) -> Blocked | None:
     """What keeps the Job controller from making a pod: its back-off after a pod that did not end well."""
     if view.job is None or view.running is not None:
@@ -130,10 +147,12 @@ CHECKS: list[Check] = [
     earlier_pods_are_gone,
     queue_admitted,
     volume_is_bound,
+    pods_are_allowed,
     pod_is_made,
     pod_is_scheduled,
     image_is_pulled,
     container_is_created,
+    volumes_are_mounted,
 ]
 
 

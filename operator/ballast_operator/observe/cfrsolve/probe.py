@@ -1,9 +1,10 @@
-"""What to ask the cluster about a solve: how far its pod is, and whether what it needs is there."""
+"""What to ask the cluster about a solve: how far its pod is, whether what it needs is there, why nothing happens."""
 
 from ballast_api.cfrsolve import CFRSolve
 from ballast_operator.desired.cfrsolve.job import STATUS_PORT
 from ballast_operator.kind import Children, Need, Probe
-from ballast_operator.observe.pods import may_run, phase
+from ballast_operator.objects import Object
+from ballast_operator.observe.pods import may_run, phase, waiting
 from ballast_operator.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM
 
 POLL_SECONDS = 5.0
@@ -16,6 +17,15 @@ def probe(children: Children) -> Probe | None:
             host = f"[{address}]" if ":" in address else address
             return Probe(f"http://{host}:{STATUS_PORT}/status", POLL_SECONDS)
     return None
+
+
+def silent(children: Children) -> Object | None:
+    """A Job for which no pod is made, or a pod that is on a node and does not start: only Events tell why."""
+    pods = children.all("Pod")
+    stuck = next((pod for pod in pods if phase(pod) == "Pending" and pod["spec"].get("nodeName")), None)
+    if stuck is not None:
+        return None if waiting(stuck) else stuck
+    return next(iter(children.all("Job")), None) if not pods else None
 
 
 def needs(solve: CFRSolve, children: Children) -> list[Need]:

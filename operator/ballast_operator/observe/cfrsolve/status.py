@@ -15,6 +15,7 @@ from ballast_operator.observe.conditions import Answer, is_true, merge
 from ballast_operator.observe.pods import phase
 
 LOOK_AGAIN_SECONDS = 10.0
+FIRST_LOOK_SECONDS = 2.0  # for a pod that should be there any moment
 
 
 def observe(situation: Situation[CFRSolve]) -> Observation:
@@ -46,7 +47,8 @@ def _under_way(situation: Situation[CFRSolve], view: View, resumed: list[Answer]
     if pod is None or phase(pod) != "Running":
         what = f"pod {pod['metadata']['name']} is starting" if pod else "waiting for the Job's pod"
         answer = Answer(Type.PROGRESSING, True, Reason.STARTING, what)
-        return _store(situation, {"phase": "Pending"}, [answer, *resumed], LOOK_AGAIN_SECONDS)
+        soon = POLL_SECONDS if pod else FIRST_LOOK_SECONDS
+        return _store(situation, {"phase": "Pending"}, [answer, *resumed], soon)
     told = _progress(view.reported)
     message = f"pod {pod['metadata']['name']} on node {pod['spec'].get('nodeName')} is solving"
     changed = {"phase": "Running", "startTime": view.previous.get("startTime") or pod["status"].get("startTime")} | told

@@ -23,6 +23,7 @@ class View:
     now: datetime
     trouble: Trouble | None
     missing: tuple[Need, ...]
+    complaint: str | None
     reported: Any | None
 
     @classmethod
@@ -34,6 +35,7 @@ class View:
             situation.now,
             situation.trouble,
             tuple(situation.missing),
+            situation.complaint,
             situation.reported,
         )
 
