@@ -338,7 +338,7 @@ def test_rights_cover_every_kind_that_the_operator_looks_after_and_no_other() ->
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 granted[group, resource] = set(rule["verbs"])
-    used = {("", "events"): {"create", "patch"}}
+    used = {("", "events"): {"list", "create", "patch"}}
     for kind in kinds_of.kinds(settings.Settings()).values():
         used[kind.resource.group, kind.resource.plural] = {"list", "watch", "delete"}
         used[kind.resource.group, f"{kind.resource.plural}/status"] = {"patch"}

@@ -32,7 +32,7 @@ def running_pod(kube: Kube, name: str, after: int = 0, seconds: float = 90) -> s
 
 def iteration(kube: Kube, name: str) -> int:
     found = kube.get("cfr", name)
-    return int(found["status"].get("iteration", 0)) if found else 0
+    return int(found.get("status", {}).get("iteration", 0)) if found else 0
 
 
 def result(kube: Kube, name: str) -> str:

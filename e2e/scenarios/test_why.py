@@ -14,7 +14,7 @@ BROKEN: dict[str, tuple[Object, str, str]] = {
         "game.configMapKeyRef",
     ),
     "no-node": ({"template": {"nodeSelector": {"disk": "none-such"}}}, "InsufficientCapacity", "node(s) didn't match"),
-    "no-class": ({"checkpoint": {"storageClassName": "none-such"}}, "InsufficientCapacity", "unbound"),
+    "no-class": ({"checkpoint": {"storageClassName": "none-such"}}, "VolumePending", "unbound"),
     "no-game": ({"game": {"builtin": {"name": "leduc", "parameters": {"ranks": "one"}}}}, "InvalidGame", "ranks"),
     "no-right": (
         {"template": {"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}},

@@ -29,7 +29,7 @@ ADVICE: dict[Reason, Advice] = {
     ),
     Reason.FORBIDDEN: Advice(
         "the operator's account lacks a right, or a policy of the namespace refuses the child",
-        "kubectl auth can-i --list --as=system:serviceaccount:ballast-system:ballast -n {namespace}",
+        "kubectl auth can-i --list --as=system:serviceaccount:ballast-system:ballast-operator -n {namespace}",
     ),
     Reason.QUOTA_EXCEEDED: Advice(
         "a ResourceQuota of the namespace is used up", "kubectl -n {namespace} describe resourcequotas"
@@ -50,7 +50,10 @@ ADVICE: dict[Reason, Advice] = {
     ),
     Reason.IMAGE_PULL_FAILED: Advice("the image does not exist, or the node may not pull it", _POD_EVENTS),
     Reason.CONTAINER_CONFIG_INVALID: Advice("the node cannot create the container as asked", _POD_EVENTS),
-    Reason.VOLUME_PENDING: Advice("the node cannot mount a volume of the pod, or not yet", _POD_EVENTS),
+    Reason.VOLUME_PENDING: Advice(
+        "a volume of the pod is not bound, or the node cannot mount it",
+        "kubectl -n {namespace} describe pvc && kubectl get storageclasses",
+    ),
     Reason.QUEUED: Advice(
         "the queue has not admitted the Job yet",
         "kubectl -n {namespace} get workloads.kueue.x-k8s.io,localqueues.kueue.x-k8s.io",

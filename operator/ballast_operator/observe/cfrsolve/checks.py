@@ -117,9 +117,13 @@ def pod_is_scheduled(view: View) -> Blocked | None:
     if view.running is None or found is None or found["status"] != "False":
         return None
     message = found.get("message", "")
-    claims = "resourceclaim" in message.lower() or "cannot allocate all claims" in message
+    reason = Reason.INSUFFICIENT_CAPACITY
+    if "resourceclaim" in message.lower() or "cannot allocate all claims" in message:
+        reason = Reason.CLAIM_PENDING
+    elif "persistentvolumeclaim" in message.lower():
+        reason = Reason.VOLUME_PENDING
     return Blocked(
-        Reason.CLAIM_PENDING if claims else Reason.INSUFFICIENT_CAPACITY,
+        reason,
         f"no node fits pod {view.running['metadata']['name']}: {message}",
     )
 
