@@ -9,7 +9,7 @@ import pytest
 from e2e.support.kube import Kube, condition, eventually, is_true, reason, solve
 
 # long enough that every interruption comes in the middle, on one core beside everything else
-ITERATIONS = 1_500_000
+ITERATIONS = 400_000
 RUN = {"maxIterations": ITERATIONS}
 CHECKPOINT = {"intervalSeconds": 2}
 

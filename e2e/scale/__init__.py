@@ -1,0 +1,1 @@
+"""How much the operator can look after, and what it costs."""
