@@ -35,7 +35,7 @@ def test_finished_and_suspended_objects_cause_no_write(kube: Kube, audit: Audit)
 def test_two_operators_at_once_neither_flap_nor_duplicate(namespaces: Namespaces, operator_here: OperatorHere) -> None:
     kube = namespaces.new()
     first, second = operator_here(kube.namespace), operator_here(kube.namespace)
-    kube.apply(long_solve("runs"), solve("waits", suspend=True), solve("done"))
+    kube.apply(solve("runs", stop={"maxSeconds": 3600}), solve("waits", suspend=True), solve("done"))
     with first, second:
         running_pod(kube, "runs")
         kube.until("cfr", "done", is_true("Complete"), 90)

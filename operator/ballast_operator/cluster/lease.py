@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -29,6 +29,13 @@ RENEW_SECONDS = 10.0  # after which a holder that could not renew gives up: well
 RETRY_SECONDS = 2.0
 
 
+def own_name(environment: Mapping[str, str]) -> str:
+    """Name of this process in a Lease. A pod's name is enough: its container runs once at a time, and one that comes
+    back after an outage goes on at once instead of waiting for itself. Elsewhere no two processes share a name.
+    """
+    return environment.get("POD_NAME") or f"{os.uname().nodename}_{uuid.uuid4()}"
+
+
 @dataclass
 class Lease:
     """One process's part in the election for one Lease. clock: seconds that never go back."""
@@ -37,7 +44,7 @@ class Lease:
     namespace: str
     name: str
     clock: Callable[[], float] = monotonic
-    identity: str = field(default_factory=lambda: f"{os.environ.get('POD_NAME') or os.uname().nodename}_{uuid.uuid4()}")
+    identity: str = field(default_factory=lambda: own_name(os.environ))
     _seen: str = ""
     _seen_at: float = 0.0
     _renewed_at: float = 0.0

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast_operator.cluster.errors import ApiError
-from ballast_operator.cluster.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
+from ballast_operator.cluster.lease import LEASE_SECONDS, RENEW_SECONDS, Lease, own_name
 from ballast_operator.objects import Object
 
 
@@ -87,6 +87,11 @@ def test_at_most_one_process_may_believe_that_it_leads(steps: list[tuple[str, in
             lines[number].reachable = what == "mend"
         believing = [lease for lease in leases if lease._renewed_at and clock.now - lease._renewed_at < RENEW_SECONDS]
         assert len(believing) <= 1
+
+
+def test_a_container_that_comes_back_in_its_pod_need_not_wait_for_itself() -> None:
+    assert own_name({"POD_NAME": "ballast-operator-x"}) == "ballast-operator-x"
+    assert own_name({}) != own_name({})
 
 
 def test_a_released_lease_is_taken_at_once_and_a_dead_ones_after_its_time() -> None:
