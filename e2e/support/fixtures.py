@@ -98,7 +98,7 @@ def scale(system: Kube, replicas: int) -> None:
         system.run("rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
     else:
         selector = "app.kubernetes.io/name=ballast-operator"
-        eventually(lambda: not system.list("pods", selector), 60, lambda: "the operator's pod is still there")
+        eventually(lambda: not system.list("pods", selector), 120, lambda: "the operator's pod is still there")
 
 
 def _images(system: Kube) -> dict[str, str]:

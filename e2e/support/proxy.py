@@ -5,6 +5,7 @@ requests are answered 410, 429, 500 or 504. What the client does about it is its
 """
 
 import asyncio
+import base64
 import json
 import random
 import ssl
@@ -72,7 +73,7 @@ class Proxy:
     async def _start(self) -> web.AppRunner:
         cluster = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]
         self._server = cluster["server"]
-        context = ssl.create_default_context(cafile=_authority(cluster, self.kubeconfig))
+        context = _trusting(cluster, self.kubeconfig)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
@@ -137,9 +138,12 @@ class Proxy:
         return False
 
 
-def _authority(cluster: dict[str, Any], kubeconfig: Path) -> str | None:
+def _trusting(cluster: dict[str, Any], kubeconfig: Path) -> ssl.SSLContext:
+    """Trusts what the kubeconfig trusts, whether it names a file or carries the certificate."""
+    if data := cluster.get("certificate-authority-data"):
+        return ssl.create_default_context(cadata=base64.b64decode(data).decode())
     named = cluster.get("certificate-authority")
-    return str((kubeconfig.parent / named).resolve()) if named else None
+    return ssl.create_default_context(cafile=str((kubeconfig.parent / named).resolve()) if named else None)
 
 
 def _gone() -> dict[str, Any]:
