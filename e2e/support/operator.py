@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -51,6 +53,7 @@ class OperatorProcess:
             **(environment or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self.restarts = 0
 
     def __enter__(self) -> "OperatorProcess":
         self.start()
@@ -73,6 +76,27 @@ class OperatorProcess:
     def exit_code(self) -> int | None:
         """Exit code, or None while it runs."""
         return self._process.poll() if self._process else None
+
+    @contextmanager
+    def kept_running(self) -> Iterator[None]:
+        """Start it, and start it again whenever it ends, as a kubelet does; `restarts` counts."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.5):
+                if self.exit_code() is not None:
+                    self.restarts += 1
+                    self.start()
+
+        self.start()
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+            self.stop()
 
     def wait(self, seconds: float) -> int:
         """Its exit code once it ends by itself."""

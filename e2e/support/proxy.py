@@ -97,7 +97,11 @@ class Proxy:
             return web.Response(text=json.dumps({"type": "ERROR", "object": _gone()}) + "\n")
         headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "content-length")}
         upstream = await self._session.request(
-            request.method, self._server + request.path_qs, headers=headers, data=await request.read()
+            request.method,
+            self._server + request.path_qs,
+            headers=headers,
+            data=await request.read() or None,
+            skip_auto_headers=["Content-Type"],
         )
         async with upstream:
             if watching and upstream.status == 200:
