@@ -31,7 +31,7 @@ def test_a_crash_after_any_write_ends_in_the_same_state(namespaces: Namespaces, 
     ask(calm)
     with operator_here(calm.namespace):
         expected = settle(calm)
-    calm.run("delete", "cfr", "--all", "--wait=false")
+    namespaces.drop(calm)
     for write in range(1, MOST + 1):
         kube = namespaces.new()
         ask(kube)
@@ -44,7 +44,7 @@ def test_a_crash_after_any_write_ends_in_the_same_state(namespaces: Namespaces, 
         crashed = operator.exit_code() == 137
         with operator:
             assert settle(kube) == expected, f"after a crash at write {write}"
-        kube.run("delete", "cfr", "--all", "--wait=false")
+        namespaces.drop(kube)
         if not crashed:
             break
     print(f"crashed after each of {write - 1} writes, and killed at rest; the same end state each time")

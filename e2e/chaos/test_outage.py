@@ -53,7 +53,7 @@ def calm_state(namespaces: Namespaces, operator_here: OperatorHere) -> list[dict
         ask(kube)
         with operator_here(kube.namespace):
             _calm.extend(settle(kube))
-        kube.run("delete", "cfr", "--all", "--wait=false")
+        namespaces.drop(kube)
     return _calm
 
 
@@ -77,6 +77,7 @@ def test_a_broken_view_ends_in_the_same_state(
             kube.delete("configmap", "runs-strategy")
             eventually(lambda: _whole(kube), 60, lambda: "a child is not put back")
             state = settle(kube)
+    namespaces.drop(kube)
     print(f"{view}: {proxy.counts or 'every event late'}; {operator.restarts} restarts of the operator")
     assert state == calm_state
     assert proxy.counts or view == "late"

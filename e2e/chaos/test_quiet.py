@@ -49,6 +49,7 @@ def test_two_operators_at_once_neither_flap_nor_duplicate(namespaces: Namespaces
         assert len(phases) == 3, f"a state flapped: {phases}"
         assert len(kube.list("jobs")) == 2
         assert len(kube.list("pods")) == 2
+    namespaces.drop(kube)
     assert not [entry for entry in first.entries() + second.entries() if entry["level"] == "error"]
 
 

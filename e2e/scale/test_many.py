@@ -45,7 +45,7 @@ def test_many_solves_converge(
         f"({len(ours) / many:.1f} a solve), {float(cpu[1]):.0f} s of the operator's CPU, "
         f"{memory} MiB at most (goal {GOAL_MEBIBYTES})"
     )
-    kube.run("delete", "cfr", "--all", "--wait=false")
+    namespaces.drop(kube)
     assert memory < 2 * GOAL_MEBIBYTES
 
 

@@ -40,9 +40,13 @@ class Namespaces:
         eventually(lambda: kube.get("serviceaccount", "default"), 20, lambda: "no default service account")
         return kube
 
+    def drop(self, kube: Kube) -> None:
+        """Delete one that is done with: a solve that goes on would slow down every later test."""
+        self._admin.run("delete", "namespace", kube.namespace, "--ignore-not-found", "--wait=false")
+
     def close(self) -> None:
         for name in self._made:
-            self._admin.run("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+            self.drop(self._admin.inside(name))
 
 
 @pytest.fixture(scope="session")
@@ -65,9 +69,11 @@ def installed(admin: Kube, images: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def kube(installed: None, namespaces: Namespaces) -> Kube:
+def kube(installed: None, namespaces: Namespaces) -> Iterator[Kube]:
     """A namespace of the test's own, in which the operator of the cluster works."""
-    return namespaces.new()
+    made = namespaces.new()
+    yield made
+    namespaces.drop(made)
 
 
 @pytest.fixture
