@@ -21,14 +21,16 @@ class Audit:
         return self.path.stat().st_size
 
     def since(self, position: int) -> Iterator[dict[str, Any]]:
-        """Requests that were finished since then."""
+        """Requests that were answered since then; a watch counts from its start, since it may never end."""
         with self.path.open() as file:
             file.seek(position)
             for line in file:
                 if not line.endswith("\n"):
                     return
                 entry: dict[str, Any] = json.loads(line)
-                if entry["stage"] == "ResponseComplete":
+                if entry["stage"] == "ResponseComplete" or (
+                    entry["verb"] == "watch" and entry["stage"] == "ResponseStarted"
+                ):
                     yield entry
 
     def by(self, user: str, position: int) -> list[dict[str, Any]]:

@@ -137,7 +137,9 @@ _EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError
 async def run(kinds: Mapping[str, Kind[Any]], settings: Settings) -> None:
     """Connect and run. Raises NoCredentials without credentials."""
     client = await Client.connect()
+    process = Process(kinds, settings, client)
     try:
-        await Process(kinds, settings, client).run()
+        await process.run()
     finally:
+        await process.core.prober.close()
         await client.close()
