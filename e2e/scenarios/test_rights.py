@@ -19,7 +19,7 @@ USER = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
 def granted(kube: Kube) -> set[tuple[str, str]]:
     """Every (verb, resource) that the operator's roles give."""
     system = kube.inside(SYSTEM)
-    roles = [system.get("clusterrole", ACCOUNT), system.get("role", ACCOUNT)]
+    roles = [system.get("clusterrole", ACCOUNT), system.get("role", f"{ACCOUNT}-lease")]
     return {
         (verb, resource)
         for role in roles
