@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,24 +66,10 @@ def _about_solve(event: dict[str, object]) -> bool:
 @pytest.mark.cluster
 def test_the_plugin_waits_shows_and_explains(kube: Kube) -> None:
     kube.apply(solve("leduc"))
-
-    def plugin(*words: str) -> str:
-        command = ["kubectl-ballast", *words, "-n", kube.namespace]
-        environment = {"KUBECONFIG": str(kube.kubeconfig)}
-        done = subprocess.run(command, env=_with(environment), text=True, capture_output=True, timeout=100, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "Complete: TargetReached" in plugin("wait", "cfr/leduc", "--timeout=90")
-    tree = plugin("status", "cfr/leduc")
+    assert "Complete: TargetReached" in kube.plugin("wait", "cfr/leduc", "--timeout=90")
+    tree = kube.plugin("status", "cfr/leduc")
     assert "└── Pod leduc-solve-" in tree and "ConfigMap leduc-strategy" in tree
-    assert "next:  kubectl" in plugin("why", "cfr/leduc")
-
-
-def _with(environment: dict[str, str]) -> dict[str, str]:
-    import os
-
-    return os.environ | environment
+    assert "next:  kubectl" in kube.plugin("why", "cfr/leduc")
 
 
 @pytest.mark.e2e

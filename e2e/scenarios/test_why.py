@@ -1,6 +1,5 @@
 """Five objects that cannot run, and that the plugin names the cause and the next command for each."""
 
-import os
 import subprocess
 
 import pytest
@@ -37,16 +36,12 @@ def test_why_names_the_cause_and_the_next_command_for_five_broken_objects(kube: 
         print(text)
         assert words in text
         command = text.splitlines()[-1].removeprefix("next:  ")
-        done = subprocess.run(
-            command, shell=True, env=os.environ | {"KUBECONFIG": str(kube.kubeconfig)}, capture_output=True, check=False
-        )
+        done = subprocess.run(command, shell=True, env=kube.shell(), capture_output=True, check=False)
         assert done.returncode == 0, f"the next command does not run: {command}: {done.stderr!r}"
 
 
 def why(kube: Kube, name: str) -> str:
-    command = ["kubectl-ballast", "why", f"cfr/{name}", "-n", kube.namespace]
-    environment = os.environ | {"KUBECONFIG": str(kube.kubeconfig)}
-    return subprocess.run(command, env=environment, text=True, capture_output=True, check=False).stdout
+    return kube.plugin("why", f"cfr/{name}")
 
 
 @pytest.mark.e2e

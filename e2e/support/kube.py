@@ -3,11 +3,14 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from e2e.cluster.tools import kubectl
 
 Object = dict[str, Any]
 POLL_SECONDS = 0.25
@@ -29,10 +32,23 @@ class Kube:
 
     def run(self, *arguments: str, text: str | None = None, seconds: float = 60) -> str:
         """Standard output of kubectl. Raises Refused with what it said otherwise."""
-        command = ["kubectl", "--kubeconfig", str(self.kubeconfig), "-n", self.namespace, *arguments]
+        command = [kubectl(), "--kubeconfig", str(self.kubeconfig), "-n", self.namespace, *arguments]
         done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=seconds, check=False)
         if done.returncode:
             raise Refused(f"kubectl {' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def shell(self) -> dict[str, str]:
+        """The environment of a user's shell with this cluster, our kubectl and our plugin in it."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        return os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
+
+    def plugin(self, *words: str, seconds: float = 120) -> str:
+        """Standard output of `kubectl ballast`. Raises Refused with what it said otherwise."""
+        command = [kubectl(), "ballast", *words, "-n", self.namespace]
+        done = subprocess.run(command, env=self.shell(), text=True, capture_output=True, timeout=seconds, check=False)
+        if done.returncode:
+            raise Refused(f"kubectl ballast {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
     def apply(self, *objects: Object, server_side: bool = False) -> str:
