@@ -100,9 +100,12 @@ def _cpu(quantity: str) -> float:
 def test_a_service_is_reached_across_nodes_by_address_and_by_name(space: Cluster) -> None:
     service = address(space, "service", "web", "{.spec.clusterIP}")
     for client in ("friend", "neighbour"):
-        assert fetch(space, client, f"http://{service}") == "here"
-        assert fetch(space, client, "http://web") == "here"
-        assert fetch(space, client, f"http://web.{NAMESPACE}.svc.cluster.local") == "here"
+        for host in (
+            service,
+            "web",
+            f"web.{NAMESPACE}.svc.cluster.local",
+        ):  # kube-proxy hears of endpoints a little late
+            until(lambda c=client, h=host: fetch(space, c, f"http://{h}") == "here")  # type: ignore[misc]
 
 
 def test_a_program_on_this_machine_reaches_pods_by_their_address(space: Cluster) -> None:
