@@ -22,10 +22,12 @@ for line in sys.stdin:
     print((time.perf_counter() - wall) * 1000 / n, (time.process_time() - cpu) * 1000 / n, flush=True)
 """
 
+OPENSPIEL = "open_spiel==2.0.2"
+
 # name -> (requirement, program, our name of a game -> theirs)
 _PEERS = {
     "openspiel": (
-        "open_spiel==2.0.2",
+        OPENSPIEL,
         _OPENSPIEL,
         {"kuhn": "kuhn_poker", "leduc": "leduc_poker", "liars-dice": "liars_dice"},
     )
@@ -74,10 +76,11 @@ def peer(name: str, game: str) -> Peer:
     requirement, program, games = _PEERS[name]
     if game not in games:
         raise BadInputError(f"peer {name} has no game {game} here; choose one of {', '.join(games)}")
-    return Peer(name, _environment(requirement), program, games[game])
+    return Peer(name, environment(requirement), program, games[game])
 
 
-def _environment(requirement: str) -> Path:
+def environment(requirement: str) -> Path:
+    """The interpreter of an environment of its own that holds a package, made if it is not there yet."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "ballast" / "peers" / requirement
     python, ready = folder / "bin" / "python", folder / "ready"

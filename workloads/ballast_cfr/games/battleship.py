@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import TERMINAL, Floats, Game, Ints
 from ballast_cfr.games.state_space import Bools, Rules, States, count, expand
 
@@ -56,10 +57,15 @@ def _fleets(width: int, height: int, sizes: list[int]) -> _Fleets:
             for spot, (cells, _, length) in enumerate(spots)
             if length == size and not any(cells & spots[other][0] for other in before)
         ]
+    if not whole:
+        raise BadInputError(
+            f"game battleship: {len(sizes)} ships of {', '.join(map(str, sizes))} do not fit on a board of "
+            f"{width} x {height}; choose a larger board or fewer ships"
+        )
     placements = sorted({fleet[:k] for fleet in whole for k in range(len(sizes) + 1)}, key=lambda f: (len(f), f))
     number = {fleet: at for at, fleet in enumerate(placements)}
-    follow = np.full((max(1, len(placements)), len(spots)), -1)
-    ships = np.zeros((max(1, len(placements)), len(sizes)), dtype=np.int64)
+    follow = np.full((len(placements), len(spots)), -1)
+    ships = np.zeros((len(placements), len(sizes)), dtype=np.int64)
     for fleet, at in number.items():
         ships[at, : len(fleet)] = [spots[spot][0] for spot in fleet]
         if fleet:
@@ -97,7 +103,7 @@ class _Battleship(Rules):
         mine = states[np.arange(len(states)), np.maximum(turn, 0)]
         cells = np.broadcast_to(~placing[:, None], (len(states), len(self.cells)))
         spots = (self.fleets.follow[mine] >= 0) & placing[:, None]
-        return np.concatenate([cells, spots], axis=1) & (turn != TERMINAL)[:, None]
+        return np.asarray(np.concatenate([cells, spots], axis=1) & (turn != TERMINAL)[:, None])
 
     def step(self, states: States, action: Ints) -> States:
         after = states.copy()
@@ -111,18 +117,18 @@ class _Battleship(Rules):
         after[:, _TIME] += 1
         return after
 
-    def seen(self, player: int, before: States, action: Ints, after: States) -> Ints:
-        rows, cells = np.arange(len(before)), len(self.cells)
-        own = before[:, _TIME] % 2 == player
-        ships = self.fleets.ships[before[:, 1 - player]]
+    def seen(self, player: int, states: States, action: Ints) -> Ints:
+        cells = len(self.cells)
+        own = states[:, _TIME] % 2 == player
+        ships = self.fleets.ships[states[:, 1 - player]]
         bit = self.bits[np.minimum(action, cells - 1)][:, None]
         struck = (ships & bit) > 0
-        sunk = (struck & ((ships & ~after[rows, 2 + player][:, None]) == 0)).any(axis=1)
+        sunk = (struck & ((ships & ~(states[:, 2 + player][:, None] | bit)) == 0)).any(axis=1)
         answer = np.where(sunk, 2, struck.any(axis=1))
         shot = 1 + 4 * action + np.where(own, answer, 3)
         return np.where(action < cells, shot, np.where(own, 1 + 4 * action, 0))
 
-    def word(self, player: int, seen: int) -> str:
+    def word(self, seen: int) -> str:
         action, answer = divmod(seen - 1, 4)
         if action >= len(self.cells):
             return self.actions[action].removeprefix("ship ")

@@ -71,24 +71,23 @@ class _Goofspiel(Rules):
         after[second, _PRIZE] = np.array([self.next_prize(k) for k in range(self.cards)])[done]
         return after
 
-    def seen(self, player: int, before: States, action: Ints, after: States) -> Ints:
-        turn = self.turn(before)
-        result = 1 + np.sign(before[:, _BID] - 1 - action)  # 2: player 0 won the prize, 0: player 1 did
+    def seen(self, player: int, states: States, action: Ints) -> Ints:
+        turn = self.turn(states)
+        ahead = np.sign(states[:, _BID] - 1 - action) * (1 - 2 * player)
         own = np.where(turn == player, action + 1, 0)
-        return np.where(turn == CHANCE, 1000 + action, own + np.where(turn == 1, 100 * (1 + result), 0))
+        return np.where(turn == CHANCE, 1000 + action, own + np.where(turn == 1, 100 * (2 + ahead), 0))
 
-    def word(self, player: int, seen: int) -> str:
+    def word(self, seen: int) -> str:
         if seen >= 1000:
             return f"for {seen - 999}:"
         result, own = divmod(seen, 100)
-        outcome = ("", "lost" if player == 0 else "won", "tied", "won" if player == 0 else "lost")[result]
-        return f"{own or ''} {outcome}".strip()
+        return f"{own or ''} {('', 'lost', 'tied', 'won')[result]}".strip()
 
     def payoff(self, states: States) -> Floats:
         last = [np.log2(np.maximum(states[:, player], 1)).astype(np.int64) + 1 for player in (0, 1)]
         prize = np.log2(np.maximum(states[:, _LEFT], 1)).astype(np.int64) + 1
         ahead = states[:, _AHEAD] + np.sign(last[0] - last[1]) * prize
-        return np.sign(ahead).astype(np.float64)
+        return np.asarray(np.sign(ahead), dtype=np.float64)
 
 
 def goofspiel(cards: int = 4, order: str = "descending") -> Game:

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Game
-from ballast_cfr.games import battleship, goofspiel, kuhn, leduc, liars_dice, random_game
+from ballast_cfr.games import (
+    battleship,
+    dark_hex,
+    goofspiel,
+    kuhn,
+    leduc,
+    liars_dice,
+    oshi_zumo,
+    poker,
+    random_game,
+)
 from ballast_cfr.memory import demand, of_nodes
 
 
@@ -54,6 +64,17 @@ class Builtin:
     parameters: Mapping[str, Parameter | Words]
 
 
+def _poker(hands: int, bets: str, raises: int) -> dict[str, Parameter | Words]:
+    percent = "[1-9][0-9]{0,2}"
+    return {
+        "hands": Parameter(hands, 2, 1326),
+        "seed": Parameter(0, 0, 2**31 - 1),
+        "bets": Words(bets, f"{percent}(-{percent}){{0,3}}", "one to four percentages of the pot, such as 50-100"),
+        "raises": Parameter(raises, 1, 4),
+        "stack": Parameter(400, 1, 10_000),
+    }
+
+
 BUILTINS: dict[str, Builtin] = {
     "battleship": Builtin(
         battleship.battleship,
@@ -65,6 +86,7 @@ BUILTINS: dict[str, Builtin] = {
             "shots": Parameter(2, 1, 6),
         },
     ),
+    "dark-hex": Builtin(dark_hex.dark_hex, dark_hex.nodes, {"rows": Parameter(2, 2, 3), "columns": Parameter(2, 2, 3)}),
     "goofspiel": Builtin(
         goofspiel.goofspiel,
         goofspiel.nodes,
@@ -78,6 +100,13 @@ BUILTINS: dict[str, Builtin] = {
     "liars-dice": Builtin(
         liars_dice.liars_dice, liars_dice.nodes, {"dice": Parameter(1, 1, 4), "faces": Parameter(6, 2, 12)}
     ),
+    "oshi-zumo": Builtin(
+        oshi_zumo.oshi_zumo,
+        oshi_zumo.nodes,
+        {"coins": Parameter(5, 1, 50), "size": Parameter(2, 1, 10), "horizon": Parameter(6, 1, 50)},
+    ),
+    "poker-river": Builtin(poker.poker_river, poker.river_nodes, _poker(20, "50-100", 2)),
+    "poker-turn": Builtin(poker.poker_turn, poker.turn_nodes, _poker(6, "100", 1)),
     "random-game": Builtin(
         random_game.random_game,
         random_game.nodes,

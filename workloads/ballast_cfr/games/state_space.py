@@ -40,12 +40,12 @@ class Rules(Protocol):
         """(n, k) the states that the actions (n,) lead to."""
         ...
 
-    def seen(self, player: int, before: States, action: Ints, after: States) -> Ints:
-        """(n,) what a player sees of a step, as a number less than 2^20; 0 is nothing. Everybody must see enough to
+    def seen(self, player: int, states: States, action: Ints) -> Ints:
+        """(n,) what a player sees of an action, as a number less than 2^20; 0 is nothing. Everybody must see enough to
         know how many steps were made whenever it moves, and its own actions."""
         ...
 
-    def word(self, player: int, seen: int) -> str:
+    def word(self, seen: int) -> str:
         """What was seen, for the name of an information set."""
         ...
 
@@ -99,8 +99,8 @@ class _Known:
 
 @dataclass
 class _Levels:
-    player: list[Ints] = field(default_factory=list)
-    n_children: list[Ints] = field(default_factory=list)
+    player: list[NDArray[np.int8]] = field(default_factory=list)
+    n_children: list[NDArray[np.int32]] = field(default_factory=list)
     chance: list[Floats] = field(default_factory=list)
     key: list[Ints] = field(default_factory=list)
     payoff: list[Floats] = field(default_factory=list)
@@ -124,10 +124,10 @@ def expand(rules: Rules) -> Game:
         below = rules.step(states[above], action)
         edge = np.where(turn[above] == CHANCE, 1.0 / many[above], 1.0)
         live = rules.turn(below) != TERMINAL
-        before, after, moved = states[above[live]], below[live], action[live]
+        before, moved = states[above[live]], action[live]
         for player in (0, 1):
             learnt = np.zeros(len(below), dtype=np.int64)
-            seen = rules.seen(player, before, moved, after)
+            seen = rules.seen(player, before, moved)
             learnt[live] = knows[player].learn(known[player][above[live]], seen)
             known[player] = learnt
         states = below
@@ -151,7 +151,7 @@ def _assemble(rules: Rules, levels: _Levels, knows: tuple[_Known, _Known]) -> Ga
     for of in key[first].tolist():
         legal = levels.legal[of]
         if legal not in named:
-            named[legal] = tuple(rules.actions[a] for a in np.flatnonzero(np.frombuffer(legal, dtype=np.bool_)))
+            named[legal] = tuple(rules.actions[a] for a, may in enumerate(legal) if may)
         actions.append(named[legal])
     won = np.concatenate(levels.payoff)
     return Game(
@@ -181,6 +181,6 @@ def _names(rules: Rules, player: int, known: _Known, keys: Ints) -> dict[int, st
         for step in reversed(path):
             code = seen[step]
             if code not in words:
-                words[code] = rules.word(player, code)
+                words[code] = rules.word(code)
             names[step] = f"{names[parent[step]]} {words[code]}".strip()
     return names
