@@ -56,17 +56,19 @@ class Rules(Protocol):
 
 def count(rules: Rules) -> int:
     """Nodes of the tree. Multiplicities are floats: past 2^53 they are estimates, and the game is out of reach."""
-    states, many, total = np.array([rules.start], dtype=np.int32), np.ones(1), 0.0
+    states, total = np.array([rules.start], dtype=np.int32), 0.0
+    many: Floats = np.ones(1)
     while len(states):
         total += float(many.sum())
         above, action = np.nonzero(rules.legal(states))
         below = rules.step(states[above], action)
         first, inverse = _equal(below)
-        states, many = below[first], np.bincount(inverse, weights=many[above], minlength=len(first))
+        states = below[first]
+        many = np.asarray(np.bincount(inverse, weights=many[above], minlength=len(first)), dtype=np.float64)
     return int(total)
 
 
-def _equal(states: States) -> tuple[Ints, Ints]:
+def _equal(states: States) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The first of each set of equal rows, and which set each row is in."""
     key = np.zeros(len(states), dtype=np.int64)
     for column in states.T.astype(np.int64):
