@@ -17,12 +17,12 @@ T = TypeVar("T")
 _NAMES = ("regret", "strategy", "average")
 
 
-def _index(array: NDArray[np.int32]) -> NDArray[np.uint32]:
+def index(array: NDArray[np.int32]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(array, dtype=np.int32).view(np.uint32)
 
 
 def _arrays(csr: Csr) -> kernels.Matrix:
-    return _index(csr.start), _index(csr.column), csr.value
+    return index(csr.start), index(csr.column), csr.value
 
 
 def _both(make: Callable[[int], T]) -> tuple[T, T]:
@@ -51,7 +51,7 @@ class Engine:
 
     def _plex(self, player: int) -> kernels.Plex:
         plex = self.program.plex[player]
-        return _index(plex.first), _index(plex.parent[plex.of_slot]), self.ulps * plex.magnitude
+        return index(plex.first), index(plex.parent[plex.of_slot]), self.ulps * plex.magnitude
 
     def _start(self, player: int) -> kernels.State:
         plex = self.program.plex[player]

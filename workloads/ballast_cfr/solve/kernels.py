@@ -19,6 +19,11 @@ from ballast_cfr.solve.jit import kernel
 
 _ONE = np.uint32(1)
 
+# Rows longer than this are summed in chunks of it, whose sums are then added: several short chains of additions
+# instead of a long one, on the CPU, and several threads on the GPU.
+ROW_CHUNK = 16
+_CHUNK = np.uint32(ROW_CHUNK)
+
 # Indices are unsigned: for signed ones each access would first look whether it counts from the end.
 Plex = tuple[Ints, Ints, Floats]  # first (I + 1,), parent of each slot (S,), tie threshold (I,)
 Matrix = tuple[Ints, Ints, Floats]  # start (S + 2,), column (nnz,), value (nnz,)
@@ -30,13 +35,21 @@ Tables = tuple[Floats, Floats, Floats]  # weight w, positive p, negative n: one 
 
 @kernel
 def gradient(matrix: Matrix, y: Floats, g: Floats) -> None:
-    """g = A y, each row from left to right."""
+    """g = A y, each row from left to right, in chunks."""
     start, column, value = matrix
     for row in range(g.size):
+        entry, end = start[row], start[row + 1]
         total = 0.0
-        for entry in range(start[row], start[row + 1]):
-            total += value[entry] * y[column[entry]]
-        g[row] = total
+        while end - entry > _CHUNK:
+            part = 0.0
+            for within in range(entry, entry + _CHUNK):
+                part += value[within] * y[column[within]]
+            total += part
+            entry += _CHUNK
+        part = 0.0
+        for within in range(entry, end):
+            part += value[within] * y[column[within]]
+        g[row] = total + part
 
 
 @kernel
@@ -53,7 +66,8 @@ def match_two(
     s0 *= positive if s0 > 0.0 else negative
     s1 *= positive if s1 > 0.0 else negative
     regret[a], regret[a + _ONE] = s0, s1
-    m0, m1 = max(s0 + predict * r0, 0.0), max(s1 + predict * r1, 0.0)
+    m0, m1 = s0 + predict * r0, s1 + predict * r1
+    m0, m1 = m0 if m0 > 0.0 else 0.0, m1 if m1 > 0.0 else 0.0
     total = m0 + m1
     sigma[a] = m0 / total if total > 0.0 else 0.5
     sigma[a + _ONE] = m1 / total if total > 0.0 else 0.5
@@ -84,7 +98,8 @@ def match(
         s = regret[k] + r
         s *= positive if s > 0.0 else negative
         regret[k] = s
-        m = max(s + predict * r, 0.0)
+        m = s + predict * r
+        m = m if m > 0.0 else 0.0
         sigma[k] = m
         total += m
     for k in range(a, b):
@@ -248,6 +263,19 @@ def best_response(plex: Plex, g: Floats) -> float:
 
 
 @kernel
+def value_of(plex: Plex, sigma: Floats, g: Floats) -> float:
+    """Value of a behaviour strategy, from the terminals' part g of the sequences' values (changed)."""
+    first, parent, tie = plex
+    g_of = g[1:]
+    for i in range(tie.size - 1, -1, -1):
+        value = 0.0
+        for k in range(first[i], first[i + 1]):
+            value += sigma[k] * g_of[k]
+        g[parent[first[i]]] += value
+    return float(g[0])
+
+
+@kernel
 def judge(plex0: Plex, plex1: Plex, matrix0: Matrix, matrix1: Matrix, sigma0: Floats, sigma1: Floats) -> Floats:
     """Value of two behaviour strategies for player 0, and each player's best reply to the other: (3,)."""
     x = np.empty(sigma0.size + 1)
@@ -257,8 +285,8 @@ def judge(plex0: Plex, plex1: Plex, matrix0: Matrix, matrix1: Matrix, sigma0: Fl
     result = np.zeros(3)
     g = np.empty(x.size)
     gradient(matrix0, y, g)
-    for k in range(x.size):
-        result[0] += x[k] * g[k]
+    result[0] = value_of(plex0, sigma0, g)
+    gradient(matrix0, y, g)
     result[1] = best_response(plex0, g)
     g = np.empty(y.size)
     gradient(matrix1, x, g)
