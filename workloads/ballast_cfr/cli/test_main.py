@@ -53,6 +53,27 @@ def test_export_writes_a_builtin_game_as_efg(tmp_path: Path, capsys: pytest.Capt
     assert facts["digest"] == builtin("kuhn").digest
 
 
+def test_export_writes_a_game_for_fast_loading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "goofspiel.cfrg")
+    assert main(["export", "goofspiel", file, "--game-parameter", "cards=5"]) == 0
+    assert main(["validate", file, "--json", "-"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["nodes"], facts["digest"]) == (26_931, builtin("goofspiel", {"cards": 5}).digest)
+    assert facts["iteration_ms"] > 0
+
+
+def test_export_can_be_partial(tmp_path: Path) -> None:
+    checkpoint, part = str(tmp_path / "c"), tmp_path / "part.csv"
+    assert (
+        main(["solve", "leduc", "--quiet", "--iterations", "50", "--checkpoint", checkpoint, "--dtype", "mixed"]) == 0
+    )
+    wanted = ["--player", "1", "--prefix", "Qa:", "--min-reach", "0.01"]
+    assert main(["export", checkpoint, str(part), *wanted]) == 0
+    lines = part.read_text().splitlines()[1:]
+    assert lines
+    assert all(line.startswith("1,Qa:") and float(line.rpartition(",")[2]) >= 0.01 for line in lines)
+
+
 def test_the_example_game_is_kuhn() -> None:
     example = Path(__file__).parents[3] / "docs/examples/games/kuhn.efg"
     assert main(["validate", str(example), "--json", "/dev/null"]) == 0
@@ -67,7 +88,7 @@ def test_the_example_game_is_kuhn() -> None:
         (["validate", "{root}/three.efg"], 42, "has 3 players, but only two-player games can be solved"),
         (["resume", "{root}/none", "--iterations", "1"], 42, "does not exist"),
         (["resume", "{root}/three.efg", "--iterations", "1"], 43, "is not a checkpoint of this solver"),
-        (["solve", "kuhn", "--iterations", "1", "--output", "{root}/s.xml"], 42, "choose .csv or .json"),
+        (["solve", "kuhn", "--iterations", "1", "--output", "{root}/s.xml"], 42, "choose .csv, .json or .parquet"),
     ],
 )
 def test_failures_are_one_sentence_and_a_code(

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,3 +72,31 @@ def test_our_game_is_openspiels(name: str, parameters: dict[str, Any], theirs: s
     assert game.infoset.tolist() == number_by_appearance(np.array(infoset))[0].tolist()
     assert game.chance == pytest.approx(np.array(chance), rel=1e-12)
     assert game.payoff[:, 0].tolist() == payoff
+
+
+LOADED = """
+import sys, pyspiel
+sys.path.insert(0, sys.argv[2])
+from ballast_cfr import compile, load, validate
+from ballast_cfr.formats.openspiel import convert
+from ballast_cfr.errors import BadInputError
+game = load("openspiel:" + sys.argv[1])
+assert game.digest == convert(pyspiel.load_game(sys.argv[1])).digest
+program = compile(game)
+print(game.nodes, game.infosets, sum(plex.slots for plex in program.plex), validate(game).problems)
+try:
+    load("openspiel:no_such_game")
+except BadInputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "parameters", "theirs"), GAMES[1:5])
+def test_openspiels_games_are_loaded_by_their_strings(name: str, parameters: dict[str, Any], theirs: str) -> None:
+    root = str(Path(__file__).parents[2])
+    command = [str(environment(OPENSPIEL)), "-c", LOADED, theirs, root]
+    facts, refusal = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[:2]
+    game = builtin(name, parameters)
+    assert facts == f"{game.nodes} {game.infosets} {sum(map(len, game.infoset_actions))} ()"
+    assert refusal.startswith("game openspiel:no_such_game: OpenSpiel refuses it: ")

@@ -68,7 +68,10 @@ class Engine:
         shape = None if self.layout is None or old is None else old[0].start
         self.program = program
         self.plex = _both(self._plex)
-        self._arrange()
+        if shape is None:
+            self._arrange()
+        for (_, _, tie), arranged in zip(self.plex, self.schedule, strict=True):
+            arranged[4][:] = tie[arranged[3]]
         if program.matrix is not None:
             both = program.matrix
             if shape is not both[0].start:
@@ -90,7 +93,7 @@ class Engine:
         return index(plex.first), self.parent[player], self.ulps * plex.magnitude
 
     def _arrange(self) -> None:
-        """After another tie threshold, lock or mask."""
+        """After a lock or a mask."""
         self.held = self.kind[0], self.live[0], self.kind[1], self.live[1]
         self.schedule = _both(
             lambda player: schedule(
