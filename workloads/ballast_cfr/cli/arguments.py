@@ -154,8 +154,12 @@ def _job(to: argparse.ArgumentParser) -> None:
 
 
 def _bench(to: argparse.ArgumentParser) -> None:
-    to.add_argument("--games", default="leduc", help="comma-separated built-in games (default: %(default)s)")
-    to.add_argument("--peers", default="none", help="openspiel or none (default: %(default)s)")
+    to.add_argument(
+        "--games", default="leduc", help="comma-separated, such as leduc,goofspiel:cards=5 (default: %(default)s)"
+    )
+    to.add_argument(
+        "--peers", default="none", help="comma-separated: openspiel, liteefg, noregret (default: %(default)s)"
+    )
     to.add_argument("--blocks", type=int, default=7, help="interleaved blocks of each solver (default: %(default)s)")
     to.add_argument("--iterations", type=int, default=200, help="iterations in a block (default: %(default)s)")
     to.add_argument("--json", type=Path, metavar="FILE", help="write all raw rows as JSON; - for standard output")

@@ -6,10 +6,8 @@ import pytest
 
 from ballast_cfr.cli.bench import Block, summarise
 from ballast_cfr.cli.main import main
-from ballast_cfr.cli.peers import peer
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
-from ballast_cfr.errors import BadInputError
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -156,6 +154,24 @@ def test_bench_runs_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(json.loads((tmp_path / "b").read_text())["rows"]) == 3
 
 
-def test_unknown_peers_are_refused() -> None:
-    with pytest.raises(BadInputError, match="peer gambit is unknown; choose one of openspiel, or none"):
-        peer("gambit", "leduc")
+def test_unknown_peers_and_games_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--games", "kuhn", "--peers", "gambit"]) == 42
+    assert "peer gambit is unknown; choose one of openspiel, liteefg, noregret, or none" in capsys.readouterr().err
+    assert main(["bench", "--games", "some.efg"]) == 42
+    assert "give a built-in one, such as goofspiel:cards=5" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["openspiel", "liteefg", "noregret"])
+def test_peers_are_measured_beside_us(name: str, tmp_path: Path) -> None:
+    report = tmp_path / "b.json"
+    assert (
+        main(
+            ["bench", "--games", "kuhn", "--peers", name, "--blocks", "3", "--iterations", "20", "--json", str(report)]
+        )
+        == 0
+    )
+    facts = json.loads(report.read_text())
+    assert [row["solver"] for row in facts["rows"]] == ["ballast", name] * 3
+    assert facts["table"][1]["ratio_median_cpu"] > 1
+    assert facts["machine"]["versions"][name]
