@@ -51,9 +51,9 @@ class _Kind:
 
 
 _PEERS = {
-    "openspiel": _Kind((OPENSPIEL,), "openspiel.py", name_of=openspiel_name),
-    "liteefg": _Kind(("LiteEFG==1.0.0", OPENSPIEL), "liteefg.py", name_of=openspiel_name),
-    "noregret": _Kind(("noregret==0.0.0.dev3",), "noregret.py", file_of=noregret_game.text),
+    "openspiel": _Kind((OPENSPIEL,), "run_openspiel.py", name_of=openspiel_name),
+    "liteefg": _Kind(("LiteEFG==1.0.0", OPENSPIEL), "run_liteefg.py", name_of=openspiel_name),
+    "noregret": _Kind(("noregret==0.0.0.dev3",), "run_noregret.py", file_of=noregret_game.text),
 }
 
 
