@@ -110,7 +110,7 @@ class Engine:
         many = plex.slots + 1
         g = np.zeros(many + (self.layout[player].chunks if self.layout else 0), dtype=self.real)
         v = np.zeros(plex.infosets, dtype=self.real)
-        return np.ones(many, dtype=self.real), g, v, np.zeros(many + 1, dtype=np.uint32)
+        return np.ones(many, dtype=self.real), g, v, np.zeros(many + 1, dtype=np.uint32), np.empty(sweep_kernels.BLOCK)
 
     def _realise(self) -> None:
         for parent, state, plan in zip(self.parent, self.state, self.plan, strict=True):

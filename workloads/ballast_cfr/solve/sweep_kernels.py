@@ -26,7 +26,7 @@ from ballast_cfr.solve.kernels import (
 )
 
 _ONE, _TWO, _THREE, _FOUR, _NINE = np.uint32(1), np.uint32(2), np.uint32(3), np.uint32(4), np.uint32(9)
-_BLOCK = 64
+BLOCK = 64
 
 # runs (k, 4): length, first and last + 1 row, first entry; out: where each row's sum goes; column, value: entries in
 # blocks of four rows, each block by position in the row.
@@ -40,8 +40,8 @@ Longs = Ints
 Schedule = tuple[Ints, Ints, Ints, Ints, Floats, Ints, Ints]
 State = tuple[Floats, Floats, Floats]  # regret, strategy, average: each (S,)
 # Plan x (S + 1,), values g (S + 1 + chunks,), values of information sets v (I,), and the sequences with x > 0: how
-# many, then which (S + 2,).
-Plan = tuple[Floats, Floats, Floats, Ints]
+# many, then which (S + 2,); room for BLOCK sums.
+Plan = tuple[Floats, Floats, Floats, Ints, Floats]
 Matrix = tuple[Rows, Columns, Longs]
 
 
@@ -147,8 +147,7 @@ def up(schedule: Schedule, state: State, plan: Plan, rates: Rates) -> None:
     """Bottom-up: values of information sets, regrets, next strategy."""
     levels, runs, slot, infoset, tie, above, live = schedule
     regret, sigma, _ = state
-    g, v = plan[1], plan[2]
-    totals = np.empty(_BLOCK)
+    g, v, totals = plan[1], plan[2], plan[4]
     g_of = g[1:]
     for level in range(levels.shape[0]):
         for run in range(levels[level, 0], levels[level, 1]):
@@ -164,8 +163,8 @@ def up(schedule: Schedule, state: State, plan: Plan, rates: Rates) -> None:
                     v[infoset[at]] = match_three(slot[at], tie[at], rates, regret, sigma, g_of)
             elif kind == FREE:
                 # Dividing at once would read, two by two, what was just written one by one: a stall for each.
-                for block in range(first, last, _BLOCK):
-                    end = min(block + _BLOCK, last)
+                for block in range(first, last, BLOCK):
+                    end = min(block + BLOCK, last)
                     for at in range(block, end):
                         v[infoset[at]], totals[at - block] = weigh(slot[at], n, tie[at], rates, regret, sigma, g_of)
                     for at in range(block, end):
