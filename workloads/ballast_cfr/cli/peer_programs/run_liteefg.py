@@ -20,6 +20,7 @@ with contextlib.redirect_stdout(sys.stderr):
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
         game = pyspiel.convert_to_turn_based(game)
     environment = LiteEFG.OpenSpielEnv(game, traverse_type="Enumerate")
+    LiteEFG.set_threads(1)
     graph = CFRplus.graph()
     environment.set_graph(graph)
 
