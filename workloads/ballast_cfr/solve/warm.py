@@ -8,7 +8,8 @@ from ballast_cfr.solve.solver import Solver
 
 
 def warm() -> str:
-    """Solve the smallest game in both forms and precisions, which puts the code of every kernel into the cache; says what was done."""
+    """Solve the smallest game in both forms and precisions, which puts the code of every kernel into the cache; says
+    what was done."""
     from ballast_cfr.solve.jit import cache_directory  # imports numba, which nothing else needs to wait for
 
     started = time.monotonic()
