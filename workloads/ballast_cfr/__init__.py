@@ -13,6 +13,7 @@ pod, `cli` as a command. Start reading at `game.py`, then `solve/kernels.py`.
 from ballast_cfr.compile.program import compile_game as compile  # noqa: A004 - the word users look for
 from ballast_cfr.compile.validate import validate
 from ballast_cfr.load import load
+from ballast_cfr.solve.batch import Batch
 from ballast_cfr.solve.solver import Solver
 
-__all__ = ["Solver", "compile", "load", "validate"]
+__all__ = ["Batch", "Solver", "compile", "load", "validate"]

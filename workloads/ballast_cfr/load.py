@@ -5,18 +5,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ballast_cfr.errors import BadInputError
-from ballast_cfr.formats import efg
+from ballast_cfr.formats import cfrg, efg, openspiel
 from ballast_cfr.game import Game
 from ballast_cfr.games import BUILTINS, builtin
 from ballast_cfr.memory import demand, of_file
 
 
 def load(source: str | Path, sha256: str | None = None, **parameters: str | int) -> Game:
-    """A built-in game by name, with its parameters, or a game from an .efg file.
+    """A built-in game by name, with its parameters, a game from an .efg or .cfrg file, or one of OpenSpiel's.
 
-    source: a name, or a path (a text with a slash or a suffix is one). sha256: digest, in hexadecimal, that the file
-    must have. Raises BadInputError with file, line and column, or the parameter, for anything that is not a game.
+    source: a name; a path (a text with a slash or a suffix is one); or `openspiel:` and OpenSpiel's string for a game.
+    sha256: digest, in hexadecimal, that the file must have. Raises BadInputError with file, line and column, or the
+    parameter, for anything that is not a game.
     """
+    if isinstance(source, str) and source.startswith(openspiel.PREFIX):
+        if parameters or sha256:
+            raise BadInputError(f"game {source} takes its parameters inside its own string, and has no sha256")
+        return openspiel.load(source.removeprefix(openspiel.PREFIX))
     if isinstance(source, Path) or "/" in source or (Path(source).suffix and source not in BUILTINS):
         return _file(Path(source), sha256, parameters)
     if sha256:
@@ -29,7 +34,8 @@ def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -
         raise BadInputError(f"game {path.name} is a file and takes no parameters; remove {', '.join(parameters)}")
     try:
         size = path.stat().st_size
-        demand(f"game {path.name} has {size:,} bytes and", of_file(size))
+        binary = path.suffix == ".cfrg"
+        demand(f"game {path.name} has {size:,} bytes and", of_file(0 if binary else size))
         content = path.read_bytes()
     except OSError as error:
         raise BadInputError(f"game {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
@@ -38,4 +44,4 @@ def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -
         raise BadInputError(
             f"game {path.name} has sha256 {found}, but {sha256} was asked for; the file was changed or is the wrong one"
         )
-    return efg.parse(path.name, content)
+    return cfrg.parse(path.name, content) if binary or content[:7] == cfrg.MAGIC[:7] else efg.parse(path.name, content)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from ballast_cfr.errors import OutOfMemoryError
 
-# Measured peaks, rounded up: 163 for liar's dice 1x6 and 1x7, built and compiled; 17 for leduc with six ranks, read.
-_BASE = 150 << 20
+# Measured peaks, rounded up: from 111 for battleship 3x2 to 186 for goofspiel 6 and 139 for oshi-zumo, with solver; 17
+# for leduc with six ranks, read.
+_BASE = 200 << 20
 _PER_NODE = 200
 _PER_FILE_BYTE = 20
 

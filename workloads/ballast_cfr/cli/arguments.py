@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from ballast_cfr.solve.variants import UPDATES, VARIANTS
+from ballast_cfr.export.files import FORMATS
+from ballast_cfr.solve.variants import DTYPES, UPDATES, VARIANTS
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -47,24 +48,38 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("strategy", type=Path, metavar="STRATEGY.csv")
     evaluate.add_argument("--json", type=Path, metavar="FILE", help="write the facts as JSON; - for standard output")
     export = commands.add_parser(
-        "export", help="write the average strategy of a checkpoint, or a built-in game as .efg"
+        "export", help="write the average strategy of a checkpoint, or a game as .efg or .cfrg"
     )
     export.add_argument("source", metavar="CHECKPOINT|GAME")
     export.add_argument(
-        "output", type=Path, metavar="FILE", help="format by suffix: .csv or .json for strategies, .efg for games"
+        "output",
+        type=Path,
+        metavar="FILE",
+        help="format by suffix: .csv, .json or .parquet for strategies, .efg or .cfrg for games",
     )
     export.add_argument(
         "--game", help="built-in game or file, if it is no longer where it was when the checkpoint was made"
     )
+    export.add_argument("--player", type=int, choices=(0, 1), help="only this player's information sets")
+    export.add_argument("--prefix", default="", metavar="TEXT", help="only information sets whose label begins so")
+    export.add_argument(
+        "--min-reach", type=float, default=0.0, metavar="P", help="only those that their player reaches so often"
+    )
     export.add_argument("--game-parameter", type=pair, action="append", default=[], metavar="KEY=VALUE")
     _job(commands.add_parser("job", help="solve in a pod: status over HTTP, checkpoints, result in a ConfigMap"))
     commands.add_parser("warm", help="compile the inner loops into the cache, so that later starts are fast")
+    plot = commands.add_parser("plot", help="draw how the exploitability falls, for several variants")
+    _game(plot)
+    plot.add_argument("output", type=Path, metavar="FILE", help="format by suffix: .png, .svg or .csv")
+    plot.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated (default: %(default)s)")
+    plot.add_argument("--updates", default="Alternating", help=f"{' or '.join(UPDATES)} (default: %(default)s)")
+    plot.add_argument("--iterations", type=int, default=1000, metavar="N", help="(default: %(default)s)")
     _bench(commands.add_parser("bench", help="measure iterations per second beside other solvers"))
     return top
 
 
 def _game(to: argparse.ArgumentParser) -> None:
-    to.add_argument("game", metavar="GAME", help="kuhn, leduc, liars-dice, or an .efg file")
+    to.add_argument("game", metavar="GAME", help="a built-in game, an .efg or .cfrg file, or openspiel:NAME")
     to.add_argument(
         "--game-parameter", type=pair, action="append", default=[], metavar="KEY=VALUE", help="such as ranks=4"
     )
@@ -86,6 +101,7 @@ def _algorithm(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--parameter", type=pair, action="append", default=[], metavar="KEY=VALUE", help="such as alpha=1.5 for DCFR"
     )
+    to.add_argument("--dtype", default="Float64", help=f"{' or '.join(DTYPES)} (default: %(default)s)")
     to.add_argument(
         "--form", choices=("auto", "sequence", "tree"), default="auto", help="compiled form (default: %(default)s)"
     )
@@ -99,7 +115,7 @@ def _stop(to: argparse.ArgumentParser) -> None:
 
 
 def _outputs(to: argparse.ArgumentParser) -> None:
-    to.add_argument("--output", type=Path, metavar="FILE", help="write the strategy: .csv or .json")
+    to.add_argument("--output", type=Path, metavar="FILE", help="write the strategy: .csv, .json or .parquet")
     to.add_argument(
         "--json", type=Path, metavar="FILE", help="write the facts of the solve as JSON; - for standard output"
     )
@@ -123,6 +139,7 @@ def _job(to: argparse.ArgumentParser) -> None:
     to.add_argument("--updates", default="Alternating")
     to.add_argument("--tie-tolerance", type=float, default=64)
     to.add_argument("--parameter", type=pair, action="append", default=[], metavar="KEY=VALUE")
+    to.add_argument("--dtype", default="Float64")
     to.add_argument("--exploitability", metavar="E")
     to.add_argument("--unit", default="Absolute")
     to.add_argument("--max-iterations", type=int, metavar="N")
@@ -130,15 +147,19 @@ def _job(to: argparse.ArgumentParser) -> None:
     to.add_argument("--checkpoint-dir", type=Path, required=True)
     to.add_argument("--checkpoint-interval", type=float, default=30, metavar="S")
     to.add_argument("--output-file", type=Path)
-    to.add_argument("--output-format", choices=("CSV", "JSON"), default="CSV")
+    to.add_argument("--output-format", choices=FORMATS, default="CSV")
     to.add_argument("--result-configmap", type=_object, metavar="NAMESPACE/NAME")
     to.add_argument("--status-port", type=int, metavar="PORT")
     to.add_argument("--termination-log", type=Path, metavar="FILE")
 
 
 def _bench(to: argparse.ArgumentParser) -> None:
-    to.add_argument("--games", default="leduc", help="comma-separated built-in games (default: %(default)s)")
-    to.add_argument("--peers", default="none", help="openspiel or none (default: %(default)s)")
+    to.add_argument(
+        "--games", default="leduc", help="comma-separated, such as leduc,goofspiel:cards=5 (default: %(default)s)"
+    )
+    to.add_argument(
+        "--peers", default="none", help="comma-separated: openspiel, liteefg, noregret (default: %(default)s)"
+    )
     to.add_argument("--blocks", type=int, default=7, help="interleaved blocks of each solver (default: %(default)s)")
     to.add_argument("--iterations", type=int, default=200, help="iterations in a block (default: %(default)s)")
     to.add_argument("--json", type=Path, metavar="FILE", help="write all raw rows as JSON; - for standard output")

@@ -17,12 +17,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ballast_cfr.cli.peers import Peer, peer
+from ballast_cfr.cli.peers import Peer, known, peer
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.errors import BadInputError
+from ballast_cfr.games import BUILTINS
 from ballast_cfr.load import load
 from ballast_cfr.solve.solver import Solver
 
 OURS = "ballast"
+_LONG = 50.0  # milliseconds for one iteration; slower peers get shorter blocks
 
 
 @dataclass(frozen=True)
@@ -51,31 +54,63 @@ class Line:
     ratio_median_cpu: float
 
 
+@dataclass(frozen=True)
+class Start:
+    """Seconds from a game's name to a solver that is ready: generating or loading, compiling, building."""
+
+    game: str
+    solver: str
+    seconds: float
+
+
 def bench(games: list[str], peers: list[str], blocks: int, iterations: int, output: Path | None) -> int:
-    """Measure, print the raw rows and the table; returns the exit code."""
-    wanted = [name for name in peers if name != "none"]
+    """Measure, print the raw rows and the table; returns the exit code. games: as `name` or `name:key=value:...`."""
+    wanted = known(peers)
     rows: list[Block] = []
+    starts: list[Start] = []
+    versions: dict[str, str] = {}
     for game in games:
-        solver = Solver(compile_game(load(game)), "CFRPlus", tie_tol=0)
+        name, parameters = _named(game)
+        begun = time.perf_counter()
+        solver = Solver(compile_game(load(name, **parameters)), "CFRPlus", tie_tol=0)
+        starts.append(Start(game, OURS, time.perf_counter() - begun))
         solver.step(iterations)
-        others = [peer(name, game) for name in wanted]
+        everything = {**{key: one.default for key, one in BUILTINS[name].parameters.items()}, **parameters}
+        others = [found for one in wanted if (found := peer(one, name, everything, solver.program)) is not None]
+        starts.extend(Start(game, other.name, other.load) for other in others)
+        versions.update((other.name, other.version) for other in others)
         for _ in range(blocks):
             rows.append(Block(game, OURS, iterations, *_ours(solver, iterations)))
-            rows.extend(Block(game, other.name, iterations, *other.block(iterations)) for other in others)
+            rows.extend(_theirs(game, other, iterations) for other in others)
         for other in others:
             other.close()
     lines = [line for game in games for line in summarise([row for row in rows if row.game == game])]
     report = {
-        "machine": machine(versions_of(wanted)),
+        "machine": machine(versions_of(versions)),
         "rows": [asdict(row) for row in rows],
+        "starts": [asdict(start) for start in starts],
         "table": [asdict(line) for line in lines],
     }
-    _print(report, rows, lines)
+    _print(report, rows, lines, starts)
     if output is not None and str(output) != "-":
         output.write_text(json.dumps(report, indent=1) + "\n")
     elif output is not None:
         json.dump(report, sys.stdout, indent=1)
     return 0
+
+
+def _named(game: str) -> tuple[str, dict[str, str]]:
+    name, *parameters = game.split(":")
+    if name not in BUILTINS or not all("=" in one for one in parameters):
+        raise BadInputError(f"game {game} cannot be measured; give a built-in one, such as goofspiel:cards=5")
+    return name, {key: value for key, _, value in (one.partition("=") for one in parameters)}
+
+
+def _theirs(game: str, other: Peer, iterations: int) -> Block:
+    """A peer's block. Peers that take long need fewer iterations to fill the caches and the clock."""
+    wall, _ = other.block(1)
+    enough = iterations if wall < _LONG else max(3, round(iterations * _LONG / wall))
+    return Block(game, other.name, enough, *other.block(enough))
 
 
 def _ours(solver: Solver, iterations: int) -> tuple[float, float]:
@@ -114,13 +149,13 @@ def summarise(rows: list[Block]) -> list[Line]:
     return lines
 
 
-def versions_of(names: list[str]) -> dict[str, str]:
+def versions_of(peers: dict[str, str]) -> dict[str, str]:
     """Versions of everything that was measured."""
     return {
         "ballast": version("ballast"),
         "numba": version("numba"),
         "numpy": version("numpy"),
-        **{n: Peer.versions[n] for n in names},
+        **peers,
     }
 
 
@@ -143,11 +178,11 @@ def machine(versions: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _print(report: dict[str, Any], rows: list[Block], lines: list[Line]) -> None:
+def _print(report: dict[str, Any], rows: list[Block], lines: list[Line], starts: list[Start]) -> None:
     print(json.dumps(report["machine"]))
-    print(f"{'game':12} {'solver':10} {'iterations':>10} {'wall ms':>10} {'cpu ms':>10}")
+    print(f"{'game':24} {'solver':10} {'iterations':>10} {'wall ms':>10} {'cpu ms':>10}")
     for row in rows:
-        print(f"{row.game:12} {row.solver:10} {row.iterations:10} {row.wall:10.5f} {row.cpu:10.5f}")
+        print(f"{row.game:24} {row.solver:10} {row.iterations:10} {row.wall:10.5f} {row.cpu:10.5f}")
     print()
     head = (
         "game",
@@ -161,6 +196,13 @@ def _print(report: dict[str, Any], rows: list[Block], lines: list[Line]) -> None
     )
     for cells in (head, ("---",) * len(head), *map(_cells, lines)):
         print("| " + " | ".join(cells) + " |")
+    print()
+    for cells in (("game", "solver", "seconds to a ready solver"), ("---",) * 3, *map(_start_cells, starts)):
+        print("| " + " | ".join(cells) + " |")
+
+
+def _start_cells(start: Start) -> tuple[str, str, str]:
+    return start.game, start.solver, f"{start.seconds:.3f}"
 
 
 def _cells(line: Line) -> tuple[str, ...]:

@@ -16,9 +16,11 @@ from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.compile.validate import validate
 from ballast_cfr.evaluate.best_response import evaluate
-from ballast_cfr.export.strategy import FORMATS, read_csv, write
+from ballast_cfr.export.files import format_of, write_strategy
+from ballast_cfr.export.plot import curve, draw
+from ballast_cfr.export.strategy import EVERYTHING, Only, read_csv, write, write_bytes
 from ballast_cfr.export.summary import summary
-from ballast_cfr.formats import checkpoint, efg_write
+from ballast_cfr.formats import cfrg, checkpoint, efg_write
 from ballast_cfr.job.request import Request
 from ballast_cfr.job.run import run
 from ballast_cfr.load import load
@@ -61,6 +63,7 @@ def _solve(asked: argparse.Namespace) -> int:
         updates=asked.updates,
         tie_tol=asked.tie_tolerance,
         parameters=dict(asked.parameter),
+        dtype=asked.dtype,
     )
     solver.source = {"game": asked.game, "parameters": parameters, "allowImperfectRecall": asked.allow_imperfect_recall}
     return _drive(solver, asked)
@@ -88,6 +91,7 @@ def _from_checkpoint(path: Path, game: str | None) -> Solver:
         updates=settings["updates"],
         tie_tol=settings["tieTolerance"],
         parameters=settings["parameters"],
+        dtype=settings["dtype"],
     )
     solver.source = source
     solver.load(path)
@@ -117,12 +121,8 @@ def _drive(solver: Solver, asked: argparse.Namespace) -> int:
     return 128 + told[0] if outcome.reason == "Interrupted" else errors.EXIT_DONE
 
 
-def _write_strategy(path: Path, solver: Solver, facts: Mapping[str, Any]) -> None:
-
-    form = FORMATS.get(path.suffix.removeprefix(".").upper())
-    if form is None:
-        raise errors.BadInputError(f"output {path} has the suffix {path.suffix or 'none'}; choose .csv or .json")
-    write(path, form(solver.program, solver.average(), facts))
+def _write_strategy(path: Path, solver: Solver, facts: Mapping[str, Any], only: Only = EVERYTHING) -> None:
+    write_strategy(path, format_of(path), solver.program, solver.average(), facts, only)
 
 
 def _evaluate(asked: argparse.Namespace) -> int:
@@ -146,13 +146,24 @@ def _evaluate(asked: argparse.Namespace) -> int:
 
 
 def _export(asked: argparse.Namespace) -> int:
-    if asked.output.suffix == ".efg":
-        write(asked.output, efg_write.write(load(asked.source, **dict(asked.game_parameter))))
+    if asked.output.suffix in (".efg", ".cfrg"):
+        game = load(asked.source, **dict(asked.game_parameter))
+        if asked.output.suffix == ".efg":
+            write(asked.output, efg_write.write(game))
+        else:
+            write_bytes(asked.output, cfrg.write(game))
         return errors.EXIT_DONE
 
     solver = _from_checkpoint(Path(asked.source), asked.game)
     facts = summary(solver, Outcome("Checkpoint", solver.iteration, None, solver.seconds))
-    _write_strategy(asked.output, solver, facts)
+    _write_strategy(asked.output, solver, facts, Only(asked.player, asked.prefix, asked.min_reach))
+    return errors.EXIT_DONE
+
+
+def _plot(asked: argparse.Namespace) -> int:
+    program = compile_game(load(asked.game, **dict(asked.game_parameter)), "auto", asked.allow_imperfect_recall)
+    names = asked.variants.split(",")
+    draw(asked.output, program.game.name, [curve(program, name, asked.iterations, asked.updates) for name in names])
     return errors.EXIT_DONE
 
 
@@ -166,6 +177,7 @@ def _job(asked: argparse.Namespace) -> int:
             updates=asked.updates,
             tie_tolerance=asked.tie_tolerance,
             parameters=dict(asked.parameter),
+            dtype=asked.dtype,
             exploitability=asked.exploitability,
             unit=asked.unit,
             max_iterations=asked.max_iterations,
@@ -213,4 +225,5 @@ COMMANDS = {
     "job": _job,
     "warm": _warm,
     "bench": _bench,
+    "plot": _plot,
 }

@@ -6,10 +6,8 @@ import pytest
 
 from ballast_cfr.cli.bench import Block, summarise
 from ballast_cfr.cli.main import main
-from ballast_cfr.cli.peers import peer
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
-from ballast_cfr.errors import BadInputError
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -53,6 +51,27 @@ def test_export_writes_a_builtin_game_as_efg(tmp_path: Path, capsys: pytest.Capt
     assert facts["digest"] == builtin("kuhn").digest
 
 
+def test_export_writes_a_game_for_fast_loading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "goofspiel.cfrg")
+    assert main(["export", "goofspiel", file, "--game-parameter", "cards=5"]) == 0
+    assert main(["validate", file, "--json", "-"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["nodes"], facts["digest"]) == (26_931, builtin("goofspiel", {"cards": 5}).digest)
+    assert facts["iteration_ms"] > 0
+
+
+def test_export_can_be_partial(tmp_path: Path) -> None:
+    checkpoint, part = str(tmp_path / "c"), tmp_path / "part.csv"
+    assert (
+        main(["solve", "leduc", "--quiet", "--iterations", "50", "--checkpoint", checkpoint, "--dtype", "mixed"]) == 0
+    )
+    wanted = ["--player", "1", "--prefix", "Qa:", "--min-reach", "0.01"]
+    assert main(["export", checkpoint, str(part), *wanted]) == 0
+    lines = part.read_text().splitlines()[1:]
+    assert lines
+    assert all(line.startswith("1,Qa:") and float(line.rpartition(",")[2]) >= 0.01 for line in lines)
+
+
 def test_the_example_game_is_kuhn() -> None:
     example = Path(__file__).parents[3] / "docs/examples/games/kuhn.efg"
     assert main(["validate", str(example), "--json", "/dev/null"]) == 0
@@ -67,7 +86,7 @@ def test_the_example_game_is_kuhn() -> None:
         (["validate", "{root}/three.efg"], 42, "has 3 players, but only two-player games can be solved"),
         (["resume", "{root}/none", "--iterations", "1"], 42, "does not exist"),
         (["resume", "{root}/three.efg", "--iterations", "1"], 43, "is not a checkpoint of this solver"),
-        (["solve", "kuhn", "--iterations", "1", "--output", "{root}/s.xml"], 42, "choose .csv or .json"),
+        (["solve", "kuhn", "--iterations", "1", "--output", "{root}/s.xml"], 42, "choose .csv, .json or .parquet"),
     ],
 )
 def test_failures_are_one_sentence_and_a_code(
@@ -135,6 +154,24 @@ def test_bench_runs_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(json.loads((tmp_path / "b").read_text())["rows"]) == 3
 
 
-def test_unknown_peers_are_refused() -> None:
-    with pytest.raises(BadInputError, match="peer gambit is unknown; choose one of openspiel, or none"):
-        peer("gambit", "leduc")
+def test_unknown_peers_and_games_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--games", "kuhn", "--peers", "gambit"]) == 42
+    assert "peer gambit is unknown; choose one of openspiel, liteefg, noregret, or none" in capsys.readouterr().err
+    assert main(["bench", "--games", "some.efg"]) == 42
+    assert "give a built-in one, such as goofspiel:cards=5" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["openspiel", "liteefg", "noregret"])
+def test_peers_are_measured_beside_us(name: str, tmp_path: Path) -> None:
+    report = tmp_path / "b.json"
+    assert (
+        main(
+            ["bench", "--games", "kuhn", "--peers", name, "--blocks", "3", "--iterations", "20", "--json", str(report)]
+        )
+        == 0
+    )
+    facts = json.loads(report.read_text())
+    assert [row["solver"] for row in facts["rows"]] == ["ballast", name] * 3
+    assert facts["table"][1]["ratio_median_cpu"] > 1
+    assert facts["machine"]["versions"][name]

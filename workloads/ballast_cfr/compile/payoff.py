@@ -5,7 +5,7 @@ sequence c. Each player gets the rows of its own sequences with the payoff seen 
 run the same code.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from ballast_cfr.game import Floats
 
 @dataclass(frozen=True, eq=False)
 class Csr:
-    """A sparse matrix by rows. start: (rows + 1,); column, value: (nnz,).
+    """A sparse matrix by rows. start: (rows + 1,); column, value: (nnz,). cell: the entry that each terminal it was
+    made of is part of.
 
     Columns descend in each row: the deepest sequences, whose reach is smallest, are summed first, and every sum has
     one order.
@@ -24,6 +25,12 @@ class Csr:
     start: NDArray[np.int32]
     column: NDArray[np.int32]
     value: Floats
+    cell: NDArray[np.int64]
+
+    def revalue(self, weight: Floats) -> "Csr":
+        """The same matrix of terminals with other weights."""
+        value = np.bincount(self.cell, weights=weight, minlength=len(self.column))
+        return replace(self, value=np.asarray(value, dtype=np.float64))
 
 
 def matrix(row: NDArray[np.int64], column: NDArray[np.int64], weight: Floats, shape: tuple[int, int]) -> Csr:
@@ -36,4 +43,5 @@ def matrix(row: NDArray[np.int64], column: NDArray[np.int64], weight: Floats, sh
         start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         column=(shape[1] - 1 - cells % shape[1]).astype(np.int32),
         value=np.asarray(value, dtype=np.float64),
+        cell=inverse,
     )

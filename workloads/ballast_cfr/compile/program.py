@@ -50,14 +50,15 @@ class Program:
     """A game made ready to be solved.
 
     plex: each player's information sets, which also order every strategy. matrix: payoffs by player, for the sequence
-    form only. shift: half the constant that the two payoffs add up to; values of player 0 are `shift` above what the
-    arrays say.
+    form only; paying: the terminals it is made of, those with a payoff that chance can reach. shift: half the constant
+    that the two payoffs add up to; values of player 0 are `shift` above what the arrays say.
     """
 
     game: Game
     form: str
     plex: tuple[Treeplex, Treeplex]
     matrix: tuple[Csr, Csr] | None
+    paying: NDArray[np.int64] | None
     tree: Tree | None
     judge: Judge
     shift: float
@@ -87,7 +88,8 @@ def compile_game(game: Game, form: str = "auto", allow_imperfect_recall: bool = 
         game=game,
         form=form,
         plex=plex,
-        matrix=_matrices(judge) if form == "sequence" else None,
+        matrix=matrices(judge) if form == "sequence" else None,
+        paying=_paying(judge) if form == "sequence" else None,
         tree=_tree(game, plex, gain) if form == "tree" else None,
         judge=judge,
         shift=report.constant / 2,
@@ -104,12 +106,24 @@ def _judge(memory: Memory, gain: Floats) -> Judge:
     return Judge((plex0, plex1), sequence, memory.game.chance_reach[terminals] * gain)
 
 
-def _matrices(judge: Judge) -> tuple[Csr, Csr]:
+def matrices(judge: Judge, base: Program | None = None) -> tuple[Csr, Csr]:
+    """The payoff matrices of both players. If those of `base` hold every terminal that pays, they are given other
+    values, and keep their shape."""
     row, column = judge.sequence
-    live = judge.weight != 0
-    row, column, weight = row[live], column[live], judge.weight[live]
+    paying = _paying(judge)
+    if base is not None and base.matrix is not None and base.paying is not None:
+        kept = np.zeros(len(judge.weight), dtype=bool)
+        kept[base.paying] = True
+        if kept[paying].all():
+            weight = judge.weight[base.paying]
+            return base.matrix[0].revalue(weight), base.matrix[1].revalue(-weight)
+    row, column, weight = row[paying], column[paying], judge.weight[paying]
     rows, columns = judge.plex[0].slots + 1, judge.plex[1].slots + 1
     return matrix(row, column, weight, (rows, columns)), matrix(column, row, -weight, (columns, rows))
+
+
+def _paying(judge: Judge) -> NDArray[np.int64]:
+    return np.flatnonzero(judge.weight)
 
 
 def _flat(game: Game, gain: Floats) -> tuple[Treeplex, Treeplex]:

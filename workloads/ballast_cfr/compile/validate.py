@@ -12,14 +12,20 @@ from ballast_cfr.memory import of_nodes
 # Sums and probabilities given as decimals may miss by this much (relative to the span for payoffs).
 TOLERANCE = 1e-9
 
+# Of one core of an AMD EPYC of 2018, from the games of docs/performance/cfr.md; good to a factor of two or so.
+_SECONDS_PER_NODE = 1e-6
+_SECONDS_PER_TERMINAL = 1e-9
+_SECONDS_PER_SLOT = 10e-9
+
 
 @dataclass(frozen=True)
 class Report:
     """Facts about a game. `problems` are sentences, each a reason why it cannot be solved; `forgetful` is one that
     can be allowed.
 
-    constant: what the payoffs of two players add up to. span: largest minus smallest payoff of player 0. bytes:
-    estimated peak.
+    constant: what the payoffs of two players add up to. span: largest minus smallest payoff of player 0. bytes,
+    compile_seconds, iteration_ms: estimates of the peak, of the time to compile it and of one iteration (sequence form,
+    one thread).
     """
 
     name: str
@@ -33,6 +39,8 @@ class Report:
     span: float
     unreachable: int
     bytes: int
+    compile_seconds: float
+    iteration_ms: float
     digest: str
     problems: tuple[str, ...]
     forgetful: str | None
@@ -78,6 +86,9 @@ def inspect(game: Game, memory: Memory) -> Report:
         span=game.span,
         unreachable=unreachable,
         bytes=of_nodes(game.nodes),
+        compile_seconds=_SECONDS_PER_NODE * game.nodes,
+        iteration_ms=1000
+        * (_SECONDS_PER_TERMINAL * len(game.terminals) + _SECONDS_PER_SLOT * sum(map(len, game.infoset_actions))),
         digest=game.digest,
         problems=tuple(filter(None, problems)),
         forgetful=_forgetful(memory),

@@ -18,6 +18,8 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.compile.treeplex import Treeplex
 from ballast_cfr.game import Floats
 
+Held = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -34,8 +36,12 @@ class Evaluation:
         return (self.upper - self.lower) / 2
 
 
-def evaluate(program: Program, strategies: tuple[Floats, Floats]) -> Evaluation:
-    """Judge two behaviour strategies, each (S,) in the order of `program.plex`."""
+def evaluate(program: Program, strategies: tuple[Floats, Floats], held: tuple[Held, Held] | None = None) -> Evaluation:
+    """Judge two behaviour strategies, each (S,) in the order of `program.plex`.
+
+    held: for each player, what best replies must keep to: which information sets (I,) are held to the strategy, and
+    which slots (S,) are forbidden.
+    """
     judge = program.judge
     first, second = judge.sequence
     if program.exact_recall:
@@ -44,8 +50,11 @@ def evaluate(program: Program, strategies: tuple[Floats, Floats]) -> Evaluation:
     else:
         reach0, reach1 = (_terminal_reach(program, player, strategies[player]) for player in (0, 1))
     value = float(np.sum(judge.weight * reach0 * reach1))
-    best0 = best_response(judge.plex[0], _by_sequence(first, judge.weight * reach1, judge.plex[0]))
-    best1 = best_response(judge.plex[1], _by_sequence(second, -judge.weight * reach0, judge.plex[1]))
+    g0 = _by_sequence(first, judge.weight * reach1, judge.plex[0])
+    g1 = _by_sequence(second, -judge.weight * reach0, judge.plex[1])
+    limits = (None, None) if held is None else held
+    best0 = best_response(judge.plex[0], g0, strategies[0], limits[0])
+    best1 = best_response(judge.plex[1], g1, strategies[1], limits[1])
     return Evaluation(value + program.shift, program.shift - best1, program.shift + best0)
 
 
@@ -63,12 +72,20 @@ def plan(plex: Treeplex, strategy: Floats) -> Floats:
     return x
 
 
-def best_response(plex: Treeplex, g: Floats) -> float:
-    """Value of the best pure strategy. g: (S + 1,) what the terminals give each sequence, counterfactually."""
+def best_response(plex: Treeplex, g: Floats, strategy: Floats | None = None, held: Held | None = None) -> float:
+    """Value of the best strategy. g: (S + 1,) what the terminals give each sequence, counterfactually. held, strategy:
+    what it must keep to, if anything."""
     g = g.copy()
     for start, stop in reversed(plex.levels()):
         a, b = plex.first[start], plex.first[stop]
-        best = np.maximum.reduceat(g[a + 1 : b + 1], plex.first[start:stop] - a)
+        first = plex.first[start:stop] - a
+        if held is None or strategy is None:
+            best = np.maximum.reduceat(g[a + 1 : b + 1], first)
+        else:
+            locked, forbidden = held
+            best = np.maximum.reduceat(np.where(forbidden[a:b], -np.inf, g[a + 1 : b + 1]), first)
+            kept = np.add.reduceat(strategy[a:b] * g[a + 1 : b + 1], first)
+            best = np.where(locked[start:stop], kept, best)
         np.add.at(g, plex.parent[start:stop], best)
     return float(g[0])
 

@@ -8,7 +8,7 @@ the same bits. `reach` is the player's own probability of playing to the informa
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,23 @@ Strategies = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
+class Only:
+    """Which information sets to write: of one player, with labels that begin so, reached with at least this
+    probability by their player."""
+
+    player: int | None = None
+    prefix: str = ""
+    min_reach: float = 0.0
+
+    def keeps(self, player: int, label: str, reach: float) -> bool:
+        """Whether an information set is wanted."""
+        return self.player in (None, player) and label.startswith(self.prefix) and reach >= self.min_reach
+
+
+EVERYTHING = Only()
+
+
+@dataclass(frozen=True)
 class Row:
     """One information set: its player (0 or 1), name, own reach, actions and their probabilities."""
 
@@ -35,13 +52,15 @@ class Row:
     probabilities: tuple[float, ...]
 
 
-def rows(program: Program, strategies: Strategies) -> Iterator[Row]:
+def rows(program: Program, strategies: Strategies, only: Only = EVERYTHING) -> Iterator[Row]:
     """The strategies, player 0 first, each from the root down. strategies: (S,) for each player, in the order of
     `program.plex`."""
     game = program.game
     for player, (plex, strategy) in enumerate(zip(program.plex, strategies, strict=True)):
-        reach = _reach(program, player, strategy)
+        reach = reach_of(program, player, strategy)
         for i, infoset in enumerate(plex.infoset):
+            if not only.keeps(player, game.infoset_label[infoset], reach[i]):
+                continue
             slots = slice(int(plex.first[i]), int(plex.first[i + 1]))
             yield Row(
                 player,
@@ -52,7 +71,8 @@ def rows(program: Program, strategies: Strategies) -> Iterator[Row]:
             )
 
 
-def _reach(program: Program, player: int, strategy: Floats) -> Floats:
+def reach_of(program: Program, player: int, strategy: Floats) -> Floats:
+    """(I,) the player's own probability of playing to each information set; 0 where chance never leads."""
     game, plex = program.game, program.plex[player]
     dead = np.ones(game.infosets, dtype=bool)
     at = np.flatnonzero((game.player >= 0) & (game.chance_reach > 0))
@@ -60,12 +80,12 @@ def _reach(program: Program, player: int, strategy: Floats) -> Floats:
     return np.where(dead[plex.infoset], 0.0, plan(plex, strategy)[plex.parent])
 
 
-def csv_text(program: Program, strategies: Strategies) -> Iterator[str]:
+def csv_text(program: Program, strategies: Strategies, only: Only = EVERYTHING) -> Iterator[str]:
     """The lines of a CSV file, with a header."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(HEADER)
-    for row in rows(program, strategies):
+    for row in rows(program, strategies, only):
         for action, probability in zip(row.actions, row.probabilities, strict=True):
             writer.writerow((row.player, row.infoset, action, repr(probability), repr(row.reach)))
         yield buffer.getvalue()
@@ -74,11 +94,13 @@ def csv_text(program: Program, strategies: Strategies) -> Iterator[str]:
     yield buffer.getvalue()
 
 
-def json_text(program: Program, strategies: Strategies, summary: Mapping[str, Any]) -> Iterator[str]:
+def json_text(
+    program: Program, strategies: Strategies, summary: Mapping[str, Any], only: Only = EVERYTHING
+) -> Iterator[str]:
     """One JSON object: `summary`, and `strategy` as a list of information sets."""
     yield f'{{"summary": {json.dumps(summary)},\n"strategy": ['
     separator = "\n"
-    for row in rows(program, strategies):
+    for row in rows(program, strategies, only):
         yield separator + json.dumps(
             {
                 "player": row.player,
@@ -98,6 +120,15 @@ def write(path: Path, lines: Iterator[str]) -> None:
     beside = path.with_name(path.name + ".new")
     with beside.open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)
+    beside.replace(path)
+
+
+def write_bytes(path: Path, parts: Iterator[bytes]) -> None:
+    """Write a binary file so that a crash leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    with beside.open("wb") as file:
+        file.writelines(parts)
     beside.replace(path)
 
 
@@ -153,7 +184,3 @@ def _take(
         raise BadInputError(f"{where}: probability {probability} is not between 0 and 1")
     strategies[key[0]][first + position] = probability
     done[key] = position + 1
-
-
-Writer = Callable[[Program, Strategies, Mapping[str, Any]], Iterator[str]]
-FORMATS: dict[str, Writer] = {"CSV": lambda program, strategies, _: csv_text(program, strategies), "JSON": json_text}

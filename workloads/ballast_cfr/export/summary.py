@@ -21,6 +21,8 @@ def summary(solver: Solver, outcome: Outcome) -> dict[str, Any]:
         "parameters": dict(solver.variant.parameters),
         "updates": solver.updates,
         "tieTolerance": solver.tie_tol,
+        "dtype": solver.dtype,
+        "held": solver.settings()["held"],
         "iteration": outcome.iteration,
         "exploitability": found.exploitability,
         "exploitabilityPerSpan": found.exploitability / game.span if game.span else 0.0,

@@ -1,13 +1,17 @@
 import csv
 import json
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import evaluate
-from ballast_cfr.export.strategy import csv_text, json_text, read_csv, write
+from ballast_cfr.export.files import format_of, write_strategy
+from ballast_cfr.export.strategy import Only, csv_text, json_text, read_csv, rows, write
 from ballast_cfr.formats import efg
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.solver import Solver
@@ -82,3 +86,62 @@ def test_a_strategy_that_does_not_fit_names_the_line(kuhn: Program, tmp_path: Pa
     (tmp_path / "s.csv").write_text(KUHN_HEAD + rows)
     with pytest.raises(BadInputError, match=words):
         read_csv(kuhn, tmp_path / "s.csv")
+
+
+def test_parquet_holds_what_the_csv_does_and_the_facts(solver: Solver, tmp_path: Path) -> None:
+    facts = {"game": "leduc", "iteration": 100}
+    write_strategy(tmp_path / "s.parquet", "Parquet", solver.program, solver.average(), facts)
+    table = pq.read_table(tmp_path / "s.parquet")
+    assert json.loads(table.schema.metadata[b"summary"]) == facts
+    expected = list(csv.DictReader("".join(csv_text(solver.program, solver.average())).splitlines()))
+    assert [
+        {k: str(v) if isinstance(v, str | int) else repr(v) for k, v in row.items()} for row in table.to_pylist()
+    ] == expected
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        (Only(), 936),
+        (Only(player=1), 468),
+        (Only(prefix="Ja:"), 78 * 2),
+        (Only(player=0, prefix="Qb:rrc/"), 15),
+        (Only(min_reach=2.0), 0),
+    ],
+)
+def test_only_a_part_can_be_written(solver: Solver, tmp_path: Path, only: Only, expected: int) -> None:
+    found = list(rows(solver.program, solver.average(), only))
+    assert len(found) == expected
+    for form in ("CSV", "JSON", "Parquet"):
+        write_strategy(tmp_path / form, form, solver.program, solver.average(), {}, only)
+    in_csv = {(r["player"], r["infoset"]) for r in csv.DictReader((tmp_path / "CSV").read_text().splitlines())}
+    in_parquet = {(str(r["player"]), r["infoset"]) for r in pq.read_table(tmp_path / "Parquet").to_pylist()}
+    in_json = {(str(r["player"]), r["infoset"]) for r in json.loads((tmp_path / "JSON").read_text())["strategy"]}
+    assert in_csv == in_parquet == in_json
+    assert len(in_csv) == expected
+
+
+def test_what_is_seldom_reached_can_be_left_out(solver: Solver) -> None:
+    everything = list(rows(solver.program, solver.average()))
+    often = list(rows(solver.program, solver.average(), Only(min_reach=0.5)))
+    assert often == [row for row in everything if row.reach >= 0.5]
+    assert 0 < len(often) < len(everything)
+
+
+def test_large_strategies_are_exported_in_bounded_memory(tmp_path: Path) -> None:
+    program = compile_game(builtin("liars-dice"))
+    strategies = (np.full(program.plex[0].slots, 0.5), np.full(program.plex[1].slots, 0.5))
+    peaks = {}
+    for form in ("CSV", "Parquet"):
+        tracemalloc.start()
+        write_strategy(tmp_path / form, form, program, strategies, {})
+        peaks[form] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks["CSV"] < 4 << 20
+    assert peaks["Parquet"] < 16 << 20
+
+
+def test_the_suffix_chooses_the_format() -> None:
+    assert [format_of(Path(f"a.{suffix}")) for suffix in ("csv", "JSON", "parquet")] == ["CSV", "JSON", "Parquet"]
+    with pytest.raises(BadInputError, match=r"has the suffix \.xml; choose \.csv, \.json or \.parquet"):
+        format_of(Path("a.xml"))

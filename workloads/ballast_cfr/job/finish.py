@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ballast_cfr.export.strategy import FORMATS, csv_text, write
+from ballast_cfr.export.files import write_strategy
+from ballast_cfr.export.strategy import csv_text, write
 from ballast_cfr.export.summary import summary
 from ballast_cfr.job import configmap
 from ballast_cfr.job.message import sentence
@@ -20,7 +21,7 @@ def finish(request: Request, solver: Solver, outcome: Outcome) -> dict[str, Any]
     """Write the strategy wherever it was asked for; returns the termination message."""
     strategies, facts = solver.average(), summary(solver, outcome)
     if request.output_file is not None:
-        write(request.output_file, FORMATS[request.output_format](solver.program, strategies, facts))
+        write_strategy(request.output_file, request.output_format, solver.program, strategies, facts)
     csv = _weigh(csv_text(solver.program, strategies))
     message = {
         "reason": outcome.reason,

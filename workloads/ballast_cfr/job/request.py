@@ -16,6 +16,7 @@ class Request:
     updates: str
     tie_tolerance: float
     parameters: Mapping[str, str]
+    dtype: str
     exploitability: str | None
     unit: str
     max_iterations: int | None

@@ -92,6 +92,7 @@ class _Job:
             updates=request.updates,
             tie_tol=request.tie_tolerance,
             parameters=request.parameters,
+            dtype=request.dtype,
         )
         if self.interrupted():
             raise TerminatedError(None)

@@ -38,6 +38,7 @@ def request(root: Path, output: Path | None = None) -> Request:
         updates="Alternating",
         tie_tolerance=64,
         parameters={},
+        dtype="Float64",
         exploitability=None,
         unit="Absolute",
         max_iterations=10,

@@ -19,98 +19,113 @@ from ballast_cfr.solve.jit import kernel
 
 _ONE = np.uint32(1)
 
+# Rows longer than this are summed in chunks of it, whose sums are then added: several short chains of additions
+# instead of a long one, on the CPU, and several threads on the GPU.
+ROW_CHUNK = 16
+_CHUNK = np.uint32(ROW_CHUNK)
+
+# Kinds of information sets: played by regret matching, held to a strategy, or with forbidden actions.
+FREE, LOCKED, MASKED = 0, 1, 2
+
 # Indices are unsigned: for signed ones each access would first look whether it counts from the end.
 Plex = tuple[Ints, Ints, Floats]  # first (I + 1,), parent of each slot (S,), tie threshold (I,)
 Matrix = tuple[Ints, Ints, Floats]  # start (S + 2,), column (nnz,), value (nnz,)
 Nodes = tuple[Ints, Ints, Ints, Floats, Floats]  # parent, actor, slot, chance, gain: each (N,)
 State = tuple[Floats, Floats, Floats]  # regret, strategy, average: each (S,)
-Plan = tuple[Floats, Floats]  # realisation plan x and values g, each (S + 1,), sequence 0 first
+Rates = tuple[float, float, float]  # positive p, negative n, prediction c
+Held = tuple[Ints, Ints]  # kind (I,), live (S,) 0 where an action is forbidden
 Tables = tuple[Floats, Floats, Floats]  # weight w, positive p, negative n: one entry for each iteration
 
 
 @kernel
 def gradient(matrix: Matrix, y: Floats, g: Floats) -> None:
-    """g = A y, each row from left to right."""
+    """g = A y, each row from left to right, in chunks."""
     start, column, value = matrix
     for row in range(g.size):
+        entry, end = start[row], start[row + 1]
         total = 0.0
-        for entry in range(start[row], start[row + 1]):
-            total += value[entry] * y[column[entry]]
-        g[row] = total
+        while end - entry > _CHUNK:
+            part = 0.0
+            for within in range(entry, entry + _CHUNK):
+                part += value[within] * y[column[within]]
+            total += part
+            entry += _CHUNK
+        part = 0.0
+        for within in range(entry, end):
+            part += value[within] * y[column[within]]
+        g[row] = total + part
 
 
 @kernel
-def match_two(
-    a: int, tie: float, positive: float, negative: float, predict: float, regret: Floats, sigma: Floats, g: Floats
-) -> float:
-    """`match` for two actions, the commonest number, without its loops."""
-    g0, g1 = g[a], g[a + _ONE]
-    value = sigma[a] * g0 + sigma[a + _ONE] * g1
-    r0, r1 = g0 - value, g1 - value
-    r0 = 0.0 if abs(r0) <= tie else r0
-    r1 = 0.0 if abs(r1) <= tie else r1
-    s0, s1 = regret[a] + r0, regret[a + _ONE] + r1
-    s0 *= positive if s0 > 0.0 else negative
-    s1 *= positive if s1 > 0.0 else negative
-    regret[a], regret[a + _ONE] = s0, s1
-    m0, m1 = max(s0 + predict * r0, 0.0), max(s1 + predict * r1, 0.0)
-    total = m0 + m1
-    sigma[a] = m0 / total if total > 0.0 else 0.5
-    sigma[a + _ONE] = m1 / total if total > 0.0 else 0.5
-    return float(value)
+def regret_of(g: float, value: float, tie: float) -> float:
+    """Instant regret; within the tie tolerance it is zero."""
+    r = np.float64(g) - np.float64(value)
+    return 0.0 if abs(r) <= tie else r
 
 
 @kernel
-def match(
-    a: int,
-    b: int,
-    tie: float,
-    positive: float,
-    negative: float,
-    predict: float,
-    regret: Floats,
-    sigma: Floats,
-    g: Floats,
-) -> float:
-    """Regret matching on slots a..b-1 of one information set, from their values g; returns the value under the old
-    strategy."""
-    value = 0.0
-    for k in range(a, b):
+def hold(a: int, n: int, sigma: Floats, g: Floats) -> float:
+    """Value of n actions from slot a, their strategy staying as it is."""
+    value = g.dtype.type(0.0)
+    for k in range(a, a + n):
         value += sigma[k] * g[k]
+    return value
+
+
+@kernel
+def weigh(a: int, n: int, tie: float, rates: Rates, regret: Floats, sigma: Floats, g: Floats) -> tuple[float, float]:
+    """Regrets of n actions from slot a, from their values g; sigma becomes what the next strategy is proportional to.
+    Returns the value under the old strategy, and the sum of the new sigma."""
+    positive, negative, predict = rates
+    value = hold(a, n, sigma, g)
     total = 0.0
-    for k in range(a, b):
-        r = g[k] - value
-        r = 0.0 if abs(r) <= tie else r
+    for k in range(a, a + n):
+        r = regret_of(g[k], value, tie)
         s = regret[k] + r
         s *= positive if s > 0.0 else negative
         regret[k] = s
-        m = max(s + predict * r, 0.0)
+        m = s + predict * r
+        m = m if m > 0.0 else 0.0
         sigma[k] = m
         total += m
-    for k in range(a, b):
-        sigma[k] = sigma[k] / total if total > 0.0 else 1.0 / (b - a)
-    return float(value)
+    return value, total
 
 
 @kernel
-def update(
-    plex: Plex, state: State, plan: Plan, weight: float, positive: float, negative: float, predict: float
-) -> None:
-    """One player's half of an iteration, once g holds the terminals' part of its values."""
-    first, parent, tie = plex
-    regret, sigma, average = state
-    x, g = plan
-    x_of, g_of = x[1:], g[1:]
-    for i in range(tie.size - 1, -1, -1):
-        a, b = first[i], first[i + 1]
-        if b - a == 2:
-            value = match_two(a, tie[i], positive, negative, predict, regret, sigma, g_of)
-        else:
-            value = match(a, b, tie[i], positive, negative, predict, regret, sigma, g_of)
-        g[parent[a]] += value
-    for k in range(sigma.size):
-        average[k] += weight * x_of[k]
-        x_of[k] = x[parent[k]] * sigma[k]
+def normalise(a: int, n: int, total: float, sigma: Floats) -> None:
+    """Divide by the sum; uniform if it is zero."""
+    if total > 0.0:
+        for k in range(a, a + n):
+            sigma[k] /= total
+    else:
+        for k in range(a, a + n):
+            sigma[k] = 1.0 / n
+
+
+@kernel
+def match_masked(
+    a: int, n: int, tie: float, rates: Rates, regret: Floats, sigma: Floats, g: Floats, live: Ints
+) -> float:
+    """Regret matching where some actions are forbidden (live is 0): these keep regret and probability zero. Returns
+    the value under the old strategy."""
+    positive, negative, predict = rates
+    value = hold(a, n, sigma, g)
+    total, allowed = 0.0, 0.0
+    for k in range(a, a + n):
+        if live[k]:
+            r = regret_of(g[k], value, tie)
+            s = regret[k] + r
+            s *= positive if s > 0.0 else negative
+            regret[k] = s
+            s += predict * r
+            s = s if s > 0.0 else 0.0
+            sigma[k] = s
+            total += s
+            allowed += 1.0
+    for k in range(a, a + n):
+        if live[k]:
+            sigma[k] = sigma[k] / total if total > 0.0 else 1.0 / allowed
+    return value
 
 
 @kernel
@@ -120,32 +135,6 @@ def realise(plex: Plex, sigma: Floats, x: Floats) -> None:
     x[0] = 1.0
     for k in range(sigma.size):
         x[k + 1] = x[parent[k]] * sigma[k]
-
-
-@kernel
-def run_sequence(
-    alternating: bool,
-    predict: float,
-    tables: Tables,
-    plex0: Plex,
-    plex1: Plex,
-    matrix0: Matrix,
-    matrix1: Matrix,
-    state0: State,
-    state1: State,
-    plan0: Plan,
-    plan1: Plan,
-) -> None:
-    """As many iterations as the tables have entries, on the sequence form."""
-    weight, positive, negative = tables
-    for t in range(weight.size):
-        gradient(matrix0, plan1[0], plan0[1])
-        if not alternating:
-            gradient(matrix1, plan0[0], plan1[1])
-        update(plex0, state0, plan0, weight[t], positive[t], negative[t], predict)
-        if alternating:
-            gradient(matrix1, plan0[0], plan1[1])
-        update(plex1, state1, plan1, weight[t], positive[t], negative[t], predict)
 
 
 @kernel
@@ -189,12 +178,18 @@ def walk(
 
 
 @kernel
-def match_all(plex: Plex, state: State, q: Floats, positive: float, negative: float, predict: float) -> None:
+def match_all(plex: Plex, held: Held, state: State, q: Floats, rates: Rates) -> None:
     """Regret matching in every information set, from values q (S,) that are complete already."""
     first, _, tie = plex
+    kind, live = held
     regret, sigma, _ = state
     for i in range(tie.size):
-        match(first[i], first[i + 1], tie[i], positive, negative, predict, regret, sigma, q)
+        a, n = first[i], first[i + 1] - first[i]
+        if kind[i] == FREE:
+            total = weigh(a, n, tie[i], rates, regret, sigma, q)[1]
+            normalise(a, n, total, sigma)
+        elif kind[i] == MASKED:
+            match_masked(a, n, tie[i], rates, regret, sigma, q, live)
 
 
 @kernel
@@ -204,6 +199,8 @@ def run_tree(
     tables: Tables,
     plex0: Plex,
     plex1: Plex,
+    held0: Held,
+    held1: Held,
     nodes: Nodes,
     state0: State,
     state1: State,
@@ -217,38 +214,70 @@ def run_tree(
         walk(0, nodes, state0[1], state1[1], state0[2], reach, q0, weight[t])
         if not alternating:
             walk(1, nodes, state1[1], state0[1], state1[2], reach, q1, weight[t])
-        match_all(plex0, state0, q0, positive[t], negative[t], predict)
+        match_all(plex0, held0, state0, q0, (positive[t], negative[t], predict))
         if alternating:
             walk(1, nodes, state1[1], state0[1], state1[2], reach, q1, weight[t])
-        match_all(plex1, state1, q1, positive[t], negative[t], predict)
+        match_all(plex1, held1, state1, q1, (positive[t], negative[t], predict))
 
 
 @kernel
-def average_strategy(first: Ints, average: Floats, sigma: Floats) -> None:
-    """Normalise the summed strategy (S,) in each information set; uniform where it was never reached."""
+def average_strategy(first: Ints, average: Floats, held: Held, sigma: Floats) -> None:
+    """Normalise the summed strategy (S,) in each information set; uniform, over what is not forbidden, where it was
+    never reached."""
+    kind, live = held
     for i in range(first.size - 1):
-        total = 0.0
+        if kind[i] == LOCKED:
+            continue
+        total, allowed = 0.0, 0.0
         for k in range(first[i], first[i + 1]):
             total += average[k]
+            allowed += 1.0 if kind[i] == FREE or live[k] else 0.0
         for k in range(first[i], first[i + 1]):
-            sigma[k] = average[k] / total if total > 0.0 else 1.0 / (first[i + 1] - first[i])
+            even = 1.0 / allowed if kind[i] == FREE or live[k] else 0.0
+            sigma[k] = average[k] / total if total > 0.0 else even
 
 
 @kernel
-def best_response(plex: Plex, g: Floats) -> float:
-    """Value of the best pure strategy, from the terminals' part g of the sequences' values (changed)."""
+def best_response(plex: Plex, held: Held, sigma: Floats, g: Floats) -> float:
+    """Value of the best strategy that keeps to what is locked (as in sigma) and forbidden, from the terminals' part g
+    of the sequences' values (changed)."""
     first, parent, tie = plex
+    kind, live = held
     g_of = g[1:]
     for i in range(tie.size - 1, -1, -1):
-        best = g_of[first[i]]
+        best = -np.inf
         for k in range(first[i], first[i + 1]):
-            best = max(best, g_of[k])
+            best = max(best, g_of[k]) if kind[i] != MASKED or live[k] else best
+        if kind[i] == LOCKED:
+            best = hold(first[i], first[i + 1] - first[i], sigma, g_of)
         g[parent[first[i]]] += best
     return float(g[0])
 
 
 @kernel
-def judge(plex0: Plex, plex1: Plex, matrix0: Matrix, matrix1: Matrix, sigma0: Floats, sigma1: Floats) -> Floats:
+def value_of(plex: Plex, sigma: Floats, g: Floats) -> float:
+    """Value of a behaviour strategy, from the terminals' part g of the sequences' values (changed)."""
+    first, parent, tie = plex
+    g_of = g[1:]
+    for i in range(tie.size - 1, -1, -1):
+        value = 0.0
+        for k in range(first[i], first[i + 1]):
+            value += sigma[k] * g_of[k]
+        g[parent[first[i]]] += value
+    return float(g[0])
+
+
+@kernel
+def judge(
+    plex0: Plex,
+    plex1: Plex,
+    held0: Held,
+    held1: Held,
+    matrix0: Matrix,
+    matrix1: Matrix,
+    sigma0: Floats,
+    sigma1: Floats,
+) -> Floats:
     """Value of two behaviour strategies for player 0, and each player's best reply to the other: (3,)."""
     x = np.empty(sigma0.size + 1)
     y = np.empty(sigma1.size + 1)
@@ -257,10 +286,10 @@ def judge(plex0: Plex, plex1: Plex, matrix0: Matrix, matrix1: Matrix, sigma0: Fl
     result = np.zeros(3)
     g = np.empty(x.size)
     gradient(matrix0, y, g)
-    for k in range(x.size):
-        result[0] += x[k] * g[k]
-    result[1] = best_response(plex0, g)
+    result[0] = value_of(plex0, sigma0, g)
+    gradient(matrix0, y, g)
+    result[1] = best_response(plex0, held0, sigma0, g)
     g = np.empty(y.size)
     gradient(matrix1, x, g)
-    result[2] = best_response(plex1, g)
+    result[2] = best_response(plex1, held1, sigma1, g)
     return result

@@ -1,17 +1,19 @@
 """The solver: state, steps, and the loop that runs them until a stop rule is met."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ballast_cfr.compile.program import Program
+from ballast_cfr.compile.variation import Variations
 from ballast_cfr.errors import BadInputError
-from ballast_cfr.evaluate.best_response import Evaluation, evaluate
+from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.formats import checkpoint
 from ballast_cfr.game import Floats
 from ballast_cfr.solve import variants
+from ballast_cfr.solve.held import allowed, find, probabilities
 from ballast_cfr.solve.schedule import Stop, is_look
 
 # Longest stretch of iterations in one call, so that signals and other threads get their turn.
@@ -42,8 +44,9 @@ class Solver:
 
     variant: CFR, CFRPlus, DCFR or PCFRPlus, with `parameters` (variants.py). updates: Alternating or Simultaneous.
     tie_tol: regrets within this many units in the last place of the largest value they could come from count as zero;
-    0 takes them literally. Strategies, averages and regrets are arrays (S,) for each player, in the order of
-    `program.plex[player]`.
+    0 takes them literally. dtype: Float64, or Mixed for strategies, plans, values and payoffs in 32 bits with regrets
+    and sums in 64 (good to an exploitability of about 1e-6 of the span). Strategies, averages and regrets are arrays
+    (S,) for each player, in the order of `program.plex[player]`.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Solver:
         updates: str = "Alternating",
         tie_tol: float = 64,
         parameters: Mapping[str, str | float] | None = None,
+        dtype: str = "Float64",
     ) -> None:
         if not 0 <= tie_tol <= 2**40:
             raise BadInputError(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
@@ -64,16 +68,23 @@ class Solver:
         self.source: dict[str, Any] | None = (
             None  # where the game came from, for whoever resumes from a checkpoint alone
         )
+        self.dtype = variants.dtype(dtype)
+        if program.form == "tree" and self.dtype == "Mixed":
+            raise BadInputError(f"game {program.game.name} is compiled to the tree form, which has no dtype Mixed")
+        from ballast_cfr.solve.engine import Engine
+
+        self._engine = Engine(
+            program, self.variant.predict, self.updates == "Alternating", self.tie_tol, self.dtype == "Mixed"
+        )
+        self._variations = Variations(program)
         self.reset()
 
     def reset(self) -> None:
-        """Back to iteration 0, both players uniform."""
-        from ballast_cfr.solve.engine import Engine
-
+        """Back to iteration 0, both players uniform; payoffs, ranges, locks and masks stay."""
         self.iteration = 0
         self.seconds = 0.0
         self.last_look: Look | None = None
-        self._engine = Engine(self.program, self.variant.predict, self.updates == "Alternating", self.tie_tol)
+        self._engine.reset()
 
     def step(self, iterations: int = 1) -> None:
         """Do exactly this many iterations."""
@@ -83,9 +94,7 @@ class Solver:
     def evaluate(self) -> Evaluation:
         """Value, bounds and exploitability of the average strategies, exactly."""
         if self.last_look is None or self.last_look.iteration != self.iteration:
-            strategies = self.average()
-            found = self._engine.evaluate(strategies) or evaluate(self.program, strategies)
-            self.last_look = Look(self.iteration, found)
+            self.last_look = Look(self.iteration, self._engine.evaluate(self.average()))
         return self.last_look.evaluation
 
     def exploitability(self) -> float:
@@ -108,6 +117,48 @@ class Solver:
     def regrets(self) -> tuple[Floats, Floats]:
         """Cumulative regrets."""
         return self._engine.copies(0)
+
+    def set_payoffs(self, payoffs: Floats) -> None:
+        """Other payoffs of player 0 from now on, (T,) in the order of `program.game.terminals`; player 1's keep the
+        sum. What was learnt stays (`reset` forgets it). A solve from the start then equals, to the bit, one of the
+        changed game compiled anew. Raises BadInputError for a wrong shape or numbers that are not finite."""
+        self._take(self._variations.payoffs(self.program, payoffs))
+
+    def set_root_ranges(self, first: Floats, second: Floats) -> None:
+        """Scale the probability of every deal by a factor for what each player is dealt, in the order of
+        `root_types`; relative to the game as compiled, not to earlier ranges. Raises BadInputError for a wrong shape,
+        negative factors, or if nothing could be dealt."""
+        self._take(self._variations.ranges(self.program, first, second))
+
+    def root_types(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What each player can be dealt before the first move, by the information set it first acts in."""
+        return self._variations.deals.names
+
+    def _take(self, program: Program) -> None:
+        self.program = program
+        self._engine.take(program)
+        self.last_look = None
+
+    def lock(self, infoset: int | str, strategy: Sequence[float] | Floats, player: int | None = None) -> None:
+        """Hold an information set to a strategy (one probability for each action) from now on.
+
+        infoset: the game's number for it, or its label (with the player, if both have one of that name). The average
+        strategy is then that strategy, and best replies, so the exploitability, keep to it. Raises BadInputError."""
+        place = find(self.program, infoset, player)
+        self._engine.lock(place.player, place.infoset, probabilities(self.program, place, strategy))
+        self.last_look = None
+
+    def mask(self, infoset: int | str, actions: Sequence[int | str], player: int | None = None) -> None:
+        """Forbid some actions of an information set, by position or by name, from now on. Raises BadInputError."""
+        place = find(self.program, infoset, player)
+        self._engine.mask(place.player, place.infoset, allowed(self.program, place, actions))
+        self.last_look = None
+
+    def free(self, infoset: int | str, player: int | None = None) -> None:
+        """Lift the lock or mask of an information set; it starts again from uniform."""
+        place = find(self.program, infoset, player)
+        self._engine.free(place.player, place.infoset)
+        self.last_look = None
 
     def solve(
         self,
@@ -155,7 +206,8 @@ class Solver:
             "parameters": dict(self.variant.parameters),
             "updates": self.updates,
             "tieTolerance": self.tie_tol,
-            "dtype": "float64",
+            "dtype": self.dtype.lower(),
+            "held": self._engine.held_digest(),
         }
 
     def save(self, path: str | Path) -> None:

@@ -12,7 +12,8 @@ from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 PROBE = """
 import numpy as np
 from ballast_cfr.solve import kernels
-kernels.average_strategy(np.array([0, 2], np.uint32), np.ones(2), np.ones(2))
+held = np.zeros(1, np.uint8), np.ones(2, np.uint8)
+kernels.average_strategy(np.array([0, 2], np.uint32), np.ones(2), held, np.ones(2))
 stats = kernels.average_strategy.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """

@@ -1,9 +1,11 @@
 """Equal actions stay equal: rounding must not choose between them."""
 
 import numpy as np
+import pytest
 
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.formats import efg
+from ballast_cfr.games import builtin
 from ballast_cfr.solve.solver import Solver
 
 # Two actions worth exactly the same, but by sums in opposite orders, which round differently.
@@ -33,3 +35,21 @@ def test_ties_within_rounding_are_played_evenly_by_default() -> None:
 def test_ties_are_taken_literally_on_request() -> None:
     literal = strategy(0)
     assert not np.allclose(literal, 0.5), "the two sums round alike on this machine; the test has lost its point"
+
+
+@pytest.mark.parametrize("form", ["sequence", "tree"])
+def test_the_tie_rule_solves_battleship_hundreds_of_times_better(form: str) -> None:
+    """Its symmetric actions are worth exactly the same. OpenSpiel's DCFR is at 0.0973 after 10 iterations, since a
+    rounding error makes a pure strategy of a tie."""
+    program = compile_game(builtin("battleship"), form)
+    solver = Solver(program, "DCFR")
+    solver.step(10)
+    assert solver.exploitability() == pytest.approx(1.218e-4, rel=5e-4)
+    solver.step(90)
+    assert solver.exploitability() == pytest.approx(1.385e-7, rel=5e-4)
+
+
+def test_battleship_taken_literally_is_at_the_mercy_of_rounding() -> None:
+    literal = Solver(compile_game(builtin("battleship"), "tree"), "DCFR", tie_tol=0)
+    literal.step(10)
+    assert literal.exploitability() > 0.01

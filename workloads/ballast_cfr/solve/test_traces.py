@@ -21,6 +21,11 @@ TRACES = [
     ("leduc", "CFRPlus", (0.6104, 0.01342), (2.4e-4, 2.6e-4)),
     ("leduc", "DCFR", (0.7788, 0.00775), (1.6e-4, 1.9e-4)),
     ("leduc", "PCFRPlus", (0.5368, 0.0198), (7.0e-4, 7.2e-4)),
+    ("goofspiel", "CFR", (0.1497, 0.03259), (0.0031, 0.006)),
+    ("goofspiel", "CFRPlus", (0.1430, 0.01113), (2.67e-4, 2.69e-4)),
+    ("goofspiel", "DCFR", (0.1910, 0.00794), (4.09e-4, 4.1e-4)),
+    ("goofspiel", "PCFRPlus", (0.03682, 1.016e-4), (1.01e-7, 1.03e-7)),
+    ("dark-hex", "CFRPlus", (0.01136, 1.238e-4), (1.248e-6, 1.25e-6)),
 ]
 
 
@@ -57,6 +62,27 @@ def test_default_tie_rule_on_leduc_stays_in_the_range() -> None:
     solver = Solver(program("leduc", "sequence"), "CFRPlus")
     solver.step(1000)
     assert 2.4e-4 <= solver.exploitability() <= 2.6e-4
+
+
+def test_one_iteration_averages_to_playing_uniformly() -> None:
+    for name, parameters, expected in (
+        ("goofspiel", {"cards": 5}, 0.775),
+        ("dark-hex", {}, 0.625),
+        ("battleship", {}, 0.04688),
+    ):
+        solver = Solver(compile_game(builtin(name, parameters)), tie_tol=0)
+        solver.step(1)
+        assert solver.exploitability() == pytest.approx(expected, rel=5e-4)
+
+
+@pytest.mark.parametrize("form", ["sequence", "tree"])
+def test_goofspiel_with_five_cards_under_the_tie_rule(form: str) -> None:
+    """Full of exact ties: taken literally, OpenSpiel, the tree and the sequence form come to 0.2435, 0.2303 and 0.2351
+    after 10 iterations."""
+    solver = Solver(compile_game(builtin("goofspiel", {"cards": 5}), form))
+    for step, expected in ((10, 0.2325), (90, 0.01096), (900, 2.871e-4)):
+        solver.step(step)
+        assert solver.exploitability() == pytest.approx(expected, rel=5e-4)
 
 
 def test_liars_dice_trace() -> None:

@@ -27,6 +27,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 }
 VARIANTS = tuple(_DEFAULTS)
 UPDATES = ("Alternating", "Simultaneous")
+DTYPES = ("Float64", "Mixed")
 
 
 @dataclass(frozen=True)
@@ -97,4 +98,12 @@ def updates(name: str) -> str:
     found = next((known for known in UPDATES if known.lower() == name.lower()), None)
     if found is None:
         raise BadInputError(f"updates {name} is unknown; choose one of {', '.join(UPDATES)}")
+    return found
+
+
+def dtype(name: str) -> str:
+    """Look a precision up by any case. Raises BadInputError for what it does not know."""
+    found = next((known for known in DTYPES if known.lower() == name.lower()), None)
+    if found is None:
+        raise BadInputError(f"dtype {name} is unknown; choose one of {', '.join(DTYPES)}")
     return found

@@ -1,0 +1,24 @@
+"""The documentation's examples run, and say something."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "solver"
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_example_runs(example: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / example), str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip()
+
+
+def test_plot_example_runs(tmp_path: Path) -> None:
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = (EXAMPLES / "plot.sh").read_text().replace("--iterations 1000", "--iterations 30")
+    subprocess.run(["bash", "-ec", script], check=True, cwd=tmp_path, env={**os.environ, "PATH": search})
+    assert (tmp_path / "leduc.svg").stat().st_size > 1000
