@@ -1,6 +1,7 @@
 """The documentation's examples run, and say something."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "solver"
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))
-def test_example_runs(example: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / example), str(tmp_path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.strip()
+def test_example_runs(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [example, str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / example), run_name="__main__")
+    assert capsys.readouterr().out.strip()
 
 
 def test_plot_example_runs(tmp_path: Path) -> None:
