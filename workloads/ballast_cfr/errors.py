@@ -36,3 +36,9 @@ class CheckpointMismatchError(SolverError):
 
     exit_code = EXIT_CHECKPOINT_MISMATCH
     reason = "CheckpointMismatch"
+
+
+class DeviceError(SolverError):
+    """The device that was asked for is not there, or failed."""
+
+    reason = "DeviceFailed"

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ballast_cfr.export.files import FORMATS
+from ballast_cfr.solve.device import DEVICES
 from ballast_cfr.solve.variants import DTYPES, UPDATES, VARIANTS
 
 
@@ -102,6 +103,7 @@ def _algorithm(to: argparse.ArgumentParser) -> None:
         "--parameter", type=pair, action="append", default=[], metavar="KEY=VALUE", help="such as alpha=1.5 for DCFR"
     )
     to.add_argument("--dtype", default="Float64", help=f"{' or '.join(DTYPES)} (default: %(default)s)")
+    to.add_argument("--device", default="cpu", help=f"{', '.join(DEVICES)}: the faster one (default: %(default)s)")
     to.add_argument(
         "--form", choices=("auto", "sequence", "tree"), default="auto", help="compiled form (default: %(default)s)"
     )
@@ -140,6 +142,7 @@ def _job(to: argparse.ArgumentParser) -> None:
     to.add_argument("--tie-tolerance", type=float, default=64)
     to.add_argument("--parameter", type=pair, action="append", default=[], metavar="KEY=VALUE")
     to.add_argument("--dtype", default="Float64")
+    to.add_argument("--device", default="cpu")
     to.add_argument("--exploitability", metavar="E")
     to.add_argument("--unit", default="Absolute")
     to.add_argument("--max-iterations", type=int, metavar="N")
@@ -155,10 +158,18 @@ def _job(to: argparse.ArgumentParser) -> None:
 
 def _bench(to: argparse.ArgumentParser) -> None:
     to.add_argument(
-        "--games", default="leduc", help="comma-separated, such as leduc,goofspiel:cards=5 (default: %(default)s)"
+        "--games",
+        default="",
+        help="comma-separated, such as goofspiel:cards=5 (default: leduc; with a GPU, eight games)",
     )
     to.add_argument(
         "--peers", default="none", help="comma-separated: openspiel, liteefg, noregret (default: %(default)s)"
+    )
+    to.add_argument(
+        "--device",
+        choices=("cpu", "cuda", "all"),
+        default="cpu",
+        help="cuda: fused, generic operations eager and as a graph, limits, checks; all: the CPU too (default: cpu)",
     )
     to.add_argument("--blocks", type=int, default=7, help="interleaved blocks of each solver (default: %(default)s)")
     to.add_argument("--iterations", type=int, default=200, help="iterations in a block (default: %(default)s)")

@@ -64,6 +64,7 @@ def _solve(asked: argparse.Namespace) -> int:
         tie_tol=asked.tie_tolerance,
         parameters=dict(asked.parameter),
         dtype=asked.dtype,
+        device=asked.device,
     )
     solver.source = {"game": asked.game, "parameters": parameters, "allowImperfectRecall": asked.allow_imperfect_recall}
     return _drive(solver, asked)
@@ -178,6 +179,7 @@ def _job(asked: argparse.Namespace) -> int:
             tie_tolerance=asked.tie_tolerance,
             parameters=dict(asked.parameter),
             dtype=asked.dtype,
+            device=asked.device,
             exploitability=asked.exploitability,
             unit=asked.unit,
             max_iterations=asked.max_iterations,
@@ -199,7 +201,12 @@ def _warm(_: argparse.Namespace) -> int:
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    return bench(asked.games.split(","), asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
+    games = [name for name in asked.games.split(",") if name]
+    if asked.device != "cpu":
+        from ballast_cfr.gpu.bench import bench as on_gpu  # imports what only a machine with a GPU has
+
+        return on_gpu(games, asked.device, "noregret" in asked.peers, asked.blocks, asked.iterations, asked.json)
+    return bench(games or ["leduc"], asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
 
 
 def _emit(path: Path, facts: Mapping[str, Any]) -> None:

@@ -31,6 +31,6 @@ def summary(solver: Solver, outcome: Outcome) -> dict[str, Any]:
         "exploitabilityIsBound": not solver.program.exact_recall,
         "seconds": outcome.seconds,
         "iterationsPerSecond": outcome.iteration / outcome.seconds if outcome.seconds else None,
-        "device": "cpu",
+        "device": solver.device,
         "warnings": list(solver.program.warnings),
     }

@@ -17,6 +17,7 @@ class Request:
     tie_tolerance: float
     parameters: Mapping[str, str]
     dtype: str
+    device: str
     exploitability: str | None
     unit: str
     max_iterations: int | None

@@ -93,6 +93,7 @@ class _Job:
             tie_tol=request.tie_tolerance,
             parameters=request.parameters,
             dtype=request.dtype,
+            device=request.device,
         )
         if self.interrupted():
             raise TerminatedError(None)

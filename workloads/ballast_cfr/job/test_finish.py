@@ -39,6 +39,7 @@ def request(root: Path, output: Path | None = None) -> Request:
         tie_tolerance=64,
         parameters={},
         dtype="Float64",
+        device="cpu",
         exploitability=None,
         unit="Absolute",
         max_iterations=10,

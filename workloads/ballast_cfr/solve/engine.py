@@ -34,6 +34,8 @@ class Engine:
     mixed: current strategies, plans, values and payoffs in float32; regrets and sums stay in float64.
     """
 
+    where = "cpu"
+
     def __init__(
         self, program: Program, predict: float, alternating: bool, tie_tol: float, mixed: bool = False
     ) -> None:

@@ -1,5 +1,6 @@
-"""Finding the information set that a user means, and checking what it is to be held to."""
+"""Information sets that are held: finding the one a user means, checking what it is held to, and keeping note."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Floats
 
+Limits = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # locked (I,), forbidden (S,)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -19,6 +22,49 @@ class Place:
     infoset: int
     name: str
     actions: tuple[str, ...]
+
+
+class Held:
+    """What is locked and masked. By player: kind (I,) FREE, LOCKED or MASKED; live (S,) 0 where an action is forbidden;
+    to (S,) the strategy that is held, uniform where nothing is."""
+
+    def __init__(self, program: Program) -> None:
+        plexes = program.plex
+        self.first = [plex.first for plex in plexes]
+        self.of_slot = [plex.of_slot for plex in plexes]
+        self.kind = [np.zeros(plex.infosets, dtype=np.uint8) for plex in plexes]
+        self.live = [np.ones(plex.slots, dtype=np.uint8) for plex in plexes]
+        self.to = [1.0 / np.diff(plex.first)[plex.of_slot] for plex in plexes]
+
+    def slots(self, player: int, infoset: int) -> slice:
+        """The slots of an information set of the treeplex."""
+        return slice(int(self.first[player][infoset]), int(self.first[player][infoset + 1]))
+
+    def put(self, player: int, infoset: int, kind: int, live: NDArray[np.uint8], strategy: Floats) -> None:
+        """Note a lock, a mask, or that there is none any more."""
+        slots = self.slots(player, infoset)
+        self.kind[player][infoset] = kind
+        self.live[player][slots] = live
+        self.to[player][slots] = strategy
+
+    def limits(self) -> tuple[Limits, Limits] | None:
+        """For evaluate(): by player, which information sets are locked and which actions forbidden."""
+        from ballast_cfr.solve.kernels import LOCKED  # imports numba, which nothing else here needs to wait for
+
+        if self.digest() is None:
+            return None
+        first, second = ((kind == LOCKED, live == 0) for kind, live in zip(self.kind, self.live, strict=True))
+        return first, second
+
+    def digest(self) -> str | None:
+        """SHA-256 of all locks and masks, None if there are none."""
+        if not any(kind.any() for kind in self.kind):
+            return None
+        whole = hashlib.sha256()
+        for kind, live, to, of_slot in zip(self.kind, self.live, self.to, self.of_slot, strict=True):
+            for array in (kind, live, np.where(kind[of_slot] > 0, to, 0.0)):
+                whole.update(np.ascontiguousarray(array).tobytes())
+        return whole.hexdigest()
 
 
 def find(program: Program, infoset: int | str, player: int | None = None) -> Place:

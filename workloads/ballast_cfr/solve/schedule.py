@@ -24,6 +24,15 @@ def is_look(iteration: int) -> bool:
     return iteration > 0 and next_look(iteration - 1) == iteration
 
 
+def looks_between(after: int, until: int) -> list[int]:
+    """The points of the schedule after one iteration and up to another."""
+    found, point = [], next_look(after)
+    while point <= until:
+        found.append(point)
+        point = next_look(point)
+    return found
+
+
 @dataclass(frozen=True)
 class Stop:
     """When a solve ends: at whichever is met first. exploitability: absolute, in payoff units. seconds: of solving,

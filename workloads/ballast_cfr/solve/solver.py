@@ -12,9 +12,11 @@ from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.formats import checkpoint
 from ballast_cfr.game import Floats
+from ballast_cfr.solve import device as devices
 from ballast_cfr.solve import variants
+from ballast_cfr.solve.device import engine_for
 from ballast_cfr.solve.held import allowed, find, probabilities
-from ballast_cfr.solve.schedule import Stop, is_look
+from ballast_cfr.solve.schedule import Stop, is_look, looks_between
 
 # Longest stretch of iterations in one call, so that signals and other threads get their turn.
 _SLICE_SECONDS = 0.05
@@ -45,8 +47,9 @@ class Solver:
     variant: CFR, CFRPlus, DCFR or PCFRPlus, with `parameters` (variants.py). updates: Alternating or Simultaneous.
     tie_tol: regrets within this many units in the last place of the largest value they could come from count as zero;
     0 takes them literally. dtype: Float64, or Mixed for strategies, plans, values and payoffs in 32 bits with regrets
-    and sums in 64 (good to an exploitability of about 1e-6 of the span). Strategies, averages and regrets are arrays
-    (S,) for each player, in the order of `program.plex[player]`.
+    and sums in 64 (good to an exploitability of about 1e-6 of the span). device: `cpu`, `cuda`, or `auto` for whichever
+    is faster here; in Float64 all come to the same bits. Strategies, averages and regrets are arrays (S,) for each
+    player, in the order of `program.plex[player]`.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Solver:
         tie_tol: float = 64,
         parameters: Mapping[str, str | float] | None = None,
         dtype: str = "Float64",
+        device: str = "cpu",
     ) -> None:
         if not 0 <= tie_tol <= 2**40:
             raise BadInputError(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
@@ -71,10 +75,9 @@ class Solver:
         self.dtype = variants.dtype(dtype)
         if program.form == "tree" and self.dtype == "Mixed":
             raise BadInputError(f"game {program.game.name} is compiled to the tree form, which has no dtype Mixed")
-        from ballast_cfr.solve.engine import Engine
-
-        self._engine = Engine(
-            program, self.variant.predict, self.updates == "Alternating", self.tie_tol, self.dtype == "Mixed"
+        alternating, mixed = self.updates == "Alternating", self.dtype == "Mixed"
+        self._engine = engine_for(
+            program, self.variant.predict, alternating, self.tie_tol, mixed, devices.device(device)
         )
         self._variations = Variations(program)
         self.reset()
@@ -101,6 +104,11 @@ class Solver:
         """Half of what both players together could win against the average strategies by best replies (NashConv /
         2)."""
         return self.evaluate().exploitability
+
+    @property
+    def device(self) -> str:
+        """Where it solves: cpu, or the GPU's name and how the game is put on it."""
+        return self._engine.where
 
     def value(self) -> float:
         """Payoff of player 0 when both play their average strategies."""
@@ -175,9 +183,8 @@ class Solver:
             if interrupted():
                 reason = "Interrupted"
                 break
-            count = min(stop.target(self.iteration) - self.iteration, slice_iterations)
             started = time.monotonic()
-            self.step(count)
+            count = self._advance(stop, slice_iterations)
             now = time.monotonic()
             self.seconds = before + now - begun
             if now - started < _SLICE_SECONDS / 2 and count == slice_iterations:
@@ -186,6 +193,24 @@ class Solver:
                 slice_iterations //= 2
             progress(self)
         return Outcome(reason, self.iteration, self.last_look, self.seconds)
+
+    def _advance(self, stop: Stop, most: int) -> int:
+        """At most this many iterations towards a stop rule; returns how many it set out to do. A GPU looks, and stops,
+        by itself."""
+        look = getattr(self._engine, "look", None)
+        if look is None:
+            count = min(stop.target(self.iteration) - self.iteration, most)
+            self.step(count)
+            return count
+        count = most if stop.iterations is None else min(most, stop.iterations - self.iteration)
+        looks = looks_between(self.iteration, self.iteration + count)
+        tables = self.variant.tables(self.iteration, count)
+        target = -1.0 if stop.exploitability is None else stop.exploitability
+        done, found = look(tables, [at - self.iteration for at in looks], target)
+        self.iteration += done
+        if found is not None:
+            self.last_look = Look(max(at for at in looks if at <= self.iteration), found)
+        return count
 
     def _reason(self, stop: Stop) -> str | None:
         """Why to stop here, if at all. Looks at the exploitability where the schedule says so."""

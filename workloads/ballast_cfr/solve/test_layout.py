@@ -12,6 +12,7 @@ from ballast_cfr.compile.program import compile_game
 from ballast_cfr.game import Floats
 from ballast_cfr.games import builtin
 from ballast_cfr.solve import kernels, sweep_kernels
+from ballast_cfr.solve.engine import Engine
 from ballast_cfr.solve.layout import index, matrix_layout
 from ballast_cfr.solve.solver import Solver
 from ballast_cfr.solve.variants import VARIANTS
@@ -57,9 +58,15 @@ def test_both_ways_to_multiply_come_to_the_bits_of_the_plain_one(
     assert found[2][:rows].tobytes() == plain(csr, y).tobytes()
 
 
+def on_cpu(solver: Solver) -> Engine:
+    """A solver's engine, which is the CPU's."""
+    assert isinstance(solver._engine, Engine)
+    return solver._engine
+
+
 def reference(solver: Solver, iterations: int) -> list[bytes]:
     """The iterations of a solver by the plain kernels, one information set after the other."""
-    engine, states = solver._engine, []
+    engine, states = on_cpu(solver), []
     plans: list[Any] = []
     for player, plex in enumerate(engine.plex):
         regret, sigma, average = (array.copy() for array in engine.state[player])
@@ -91,7 +98,7 @@ def test_a_sweep_does_what_the_plain_kernels_do(name: str, variant: str) -> None
     solver.step(7)
     expected = reference(solver, 12)
     solver.step(12)
-    states = solver._engine.state
+    states = on_cpu(solver).state
     assert [array.tobytes() for state in states for array in state] == expected
 
 
@@ -102,5 +109,5 @@ def test_random_games_are_swept_as_by_the_plain_kernels(seed: int, depth: int, b
     solver = Solver(compile_game(game), variant)
     expected = reference(solver, 6)
     solver.step(6)
-    states = solver._engine.state
+    states = on_cpu(solver).state
     assert [array.tobytes() for state in states for array in state] == expected

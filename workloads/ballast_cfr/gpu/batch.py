@@ -1,0 +1,82 @@
+"""Many solves of one game at once: other payoffs, root ranges, locks and masks over the same topology.
+
+Each solve has a block or a cluster of blocks of its own, so a GPU does as many at a time as it has multiprocessors, and
+every one of them comes to the bits it would come to alone.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ballast_cfr.compile.program import Program
+from ballast_cfr.compile.variation import Variations
+from ballast_cfr.evaluate.best_response import Evaluation
+from ballast_cfr.game import Floats
+from ballast_cfr.gpu.engine import CudaEngine
+from ballast_cfr.gpu.shape import ONE, Shape
+from ballast_cfr.solve import variants
+
+# Half of a multiprocessor's shared memory, so that two solves share one: while one waits, the other works.
+_HALF = 112 * 1024
+
+
+class CudaBatch:
+    """`size` solves of one game. Arrays (S,) are in the order of `program.plex[player]`, as in Solver."""
+
+    def __init__(
+        self,
+        program: Program,
+        size: int,
+        variant: str = "CFRPlus",
+        *,
+        updates: str = "Alternating",
+        tie_tol: float = 64,
+        parameters: Mapping[str, str | float] | None = None,
+        shape: Shape | None = None,
+    ) -> None:
+        self.program, self.size, self.iteration = program, size, 0
+        self.variant = variants.variant(variant, parameters)
+        alternating = variants.updates(updates) == "Alternating"
+        chosen = shape or Shape(ONE, 1, 512, shared=_HALF)
+        self.engine = CudaEngine(program, self.variant.predict, alternating, tie_tol, chosen, size)
+        self._variations = Variations(program)
+        self.programs = [program] * size
+
+    def step(self, iterations: int = 1) -> None:
+        """Do exactly this many iterations of every solve."""
+        self.engine.run(self.variant.tables(self.iteration, iterations))
+        self.iteration += iterations
+
+    def set_payoffs(self, index: int, payoffs: Floats) -> None:
+        """Give one solve other payoffs of player 0, (T,)."""
+        self._take(index, self._variations.payoffs(self.programs[index], payoffs))
+
+    def set_root_ranges(self, index: int, first: Floats, second: Floats) -> None:
+        """Scale the probability of one solve's deals: see Solver.set_root_ranges."""
+        self._take(index, self._variations.ranges(self.programs[index], first, second))
+
+    def _take(self, index: int, program: Program) -> None:
+        self.engine.take(program, index)
+        self.programs[index] = program
+
+    def lock(self, index: int, player: int, infoset: int, strategy: Floats) -> None:
+        """Hold a strategy in one information set of one solve."""
+        self.engine.lock(player, infoset, strategy, index)
+
+    def mask(self, index: int, player: int, infoset: int, live: NDArray[np.bool_]) -> None:
+        """Forbid the actions that are not `live` in one information set of one solve."""
+        self.engine.mask(player, infoset, live, index)
+
+    def average(self, index: int) -> tuple[Floats, Floats]:
+        """One solve's average strategies."""
+        return self.engine.average(index)
+
+    def evaluations(self) -> list[Evaluation]:
+        """Every solve's exact evaluation, on the GPU. Payoffs that were set keep the game's constant."""
+        return self.engine.evaluations()
+
+    def reset(self) -> None:
+        """All solves back to iteration 0."""
+        self.iteration = 0
+        self.engine.reset()

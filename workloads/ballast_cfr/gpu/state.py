@@ -1,0 +1,182 @@
+"""What the GPU holds of a solve: both players' arrays, for one instance or a batch of them over one game."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ballast_cfr.compile.program import Program
+from ballast_cfr.game import Floats
+from ballast_cfr.gpu.device import Buffer, buffer
+from ballast_cfr.gpu.layout import BUSY, DEAD, FIXED, HAS_ROW, ITEM, LOCKED, WARP, Side
+from ballast_cfr.gpu.shape import Shape
+
+_POINTERS = [
+    "descriptor",
+    "item",
+    "tie",
+    "row",
+    "value",
+    "column",
+    "longs",
+    "regret",
+    "average",
+    "sigma",
+    "plan",
+    "g",
+    "v",
+    "cut",
+    "trunk",
+]
+_STRIDES = ["state", "plan", "value", "tie", "item", "row0", "g", "v", "cut", "trunk"]
+
+ARRAYS = np.dtype(
+    [*((name, "u8") for name in _POINTERS), ("entry0_end", "u4"), ("row0_value", "u8"), ("row0_column", "u8")],
+    align=True,
+)
+PROBLEM = np.dtype(
+    [
+        ("player", ARRAYS, 2),
+        *((name, "u8") for name in ("weight", "positive", "negative", "looks", "found", "status", "barrier")),
+        *((name, "f8") for name in ("predict", "target", "shift")),
+        *((name, "u4") for name in ("iterations", "n_looks")),
+        *((f"stride_{name}", "u4", 2) for name in _STRIDES),
+    ],
+    align=True,
+)
+
+
+class SideState:
+    """One player's buffers. What instances may differ in has a row for each of them."""
+
+    def __init__(
+        self, program: Program, player: int, side: Side, shape: Shape, column: int, ulps: float, instances: int
+    ):
+        self.side, self.instances, self.player = side, instances, player
+        self.real = np.dtype(np.float32 if shape.mixed else np.float64)
+        self.plex = program.plex[player]
+        assert program.matrix is not None
+        self.csr = program.matrix[player]
+        self.tie = ulps * self.plex.magnitude
+        arrays = side.arrays
+        self.buffers: dict[str, Buffer] = {}
+        for name in ("descriptor", "longs"):
+            self.buffers[name] = buffer(arrays[name].astype(np.uint32))
+        for name in ("column", "row0_column"):
+            self.buffers[name] = buffer(arrays[name].astype(f"u{column}"))
+        self.buffers["row"] = buffer(arrays["row"])
+        self.item = np.tile(arrays["item"], (instances, 1))
+        slots, infosets = side.slots, len(side.infoset)
+        self.counts = {
+            "regret": slots, "average": slots, "sigma": slots, "plan": slots + 1, "g": side.g, "v": side.v,
+            "cut": side.all_roots, "trunk": side.trunk, "value": len(side.entry), "tie": infosets,
+            "item": len(arrays["item"]), "row0_value": len(side.row0_entry),
+        }  # fmt: skip
+        wide = {"regret": 8, "average": 8, "tie": 8, "item": ITEM.itemsize}
+        for name, count in self.counts.items():
+            self.buffers[name] = Buffer(count * instances * wide.get(name, self.real.itemsize))
+        for name in ("g", "v", "cut", "trunk"):
+            self.buffers[name].fill(0xFF)  # not a number, should anything read what nothing wrote
+        self.start = np.tile(1.0 / np.diff(self.plex.first)[self.plex.of_slot], (instances, 1))
+        for instance in range(instances):
+            self.put_payoffs(self.csr.value, self.tie, instance)
+        self.buffers["item"].write(self.item)
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to no regrets and the uniform strategy, or what is locked."""
+        slots = self.side.slots
+        zeros = np.zeros((self.instances, slots))
+        self.put("regret", zeros)
+        self.put("average", zeros)
+        self.put("sigma", self.start)
+        self.realise()
+
+    def realise(self) -> None:
+        """The plans of the strategies as they are, in the order and roundings of the kernels."""
+        sigma = self.get("sigma")
+        x = np.ones((self.instances, self.side.slots + 1), dtype=self.real)
+        first, parent = self.plex.first, self.plex.parent
+        for start, stop in self.plex.levels():
+            a, b = first[start], first[stop]
+            above = np.repeat(parent[start:stop], np.diff(first[start : stop + 1]))
+            x[:, a + 1 : b + 1] = x[:, above] * sigma[:, a:b]
+        ordered = np.ones_like(x)
+        ordered[:, 1:] = x[:, self.side.slot + 1]
+        self.buffers["plan"].write(ordered)
+
+    def dtype_of(self, name: str) -> Any:
+        return np.float64 if name in ("regret", "average") else self.real
+
+    def put(self, name: str, values: NDArray[Any], instance: int | None = None) -> None:
+        """Write a state array, (instances, S) or (S,) of one, in the treeplex's order."""
+        ordered = np.ascontiguousarray(values[..., self.side.slot], dtype=self.dtype_of(name))
+        self.buffers[name].write(ordered, 0 if instance is None else instance * ordered.nbytes)
+
+    def get(self, name: str) -> NDArray[Any]:
+        """A state array, (instances, S), in the treeplex's order."""
+        slots = self.side.slots
+        ordered = self.buffers[name].read(self.dtype_of(name), self.instances * slots).reshape(self.instances, slots)
+        result = np.empty_like(ordered)
+        result[:, self.side.slot] = ordered
+        return result
+
+    def put_payoffs(self, value: Floats, tie: Floats, instance: int) -> None:
+        """Write the matrix's values (nnz,) and the tie thresholds (I,) of one instance."""
+        entry = self.side.entry
+        ordered = np.where(entry >= 0, value[entry], 0.0) if len(value) else np.zeros(len(entry))
+        for name, array in (("value", ordered), ("row0_value", value[self.side.row0_entry])):
+            made = array.astype(self.real)
+            self.buffers[name].write(made, instance * made.nbytes)
+        thresholds = tie[self.side.infoset]
+        self.buffers["tie"].write(thresholds, instance * thresholds.nbytes)
+
+    def hold(self, infoset: int, live: NDArray[np.bool_] | None, sigma: Floats, instance: int) -> None:
+        """Lock one information set of the treeplex to `sigma`, or, with `live` (actions,), forbid the others of its
+        actions; its regrets become 0."""
+        a, b = (int(k) for k in self.plex.first[infoset : infoset + 2])
+        where = int(np.flatnonzero(self.side.slot == a)[0])
+        share = int(np.searchsorted(self.side.arrays["descriptor"][:, 4], where, side="right")) - 1
+        row = self.side.arrays["descriptor"][share]
+        items = self.item[instance, row[5] * WARP : (row[5] + row[FIXED + row[2]]) * WARP]
+        first = int(np.flatnonzero((items["slot"] == where - row[4]) & (items["flags"] & BUSY > 0))[0])
+        mine = items[first : first + b - a]
+        kept = mine["flags"] & (HAS_ROW | BUSY)
+        if live is None:
+            mine["flags"] = kept | LOCKED
+        else:
+            mine["flags"] = kept | np.where(live, 0, DEAD)
+            mine["live"] = live.sum()
+        self.buffers["item"].write(mine, (instance * self.item.shape[1] + int(row[5]) * WARP + first) * ITEM.itemsize)
+        self.start[instance, a:b] = sigma
+        at = instance * self.side.slots + where
+        self.buffers["sigma"].write(sigma.astype(self.real), at * self.real.itemsize)
+        self.buffers["regret"].write(np.zeros(b - a), at * 8)
+
+    def describe(self, to: Any) -> None:
+        """Fill in the struct `Arrays` of kernels/memory.cu."""
+        for name in (*_POINTERS, "row0_value", "row0_column"):
+            to[name] = self.buffers[name].pointer
+        to["entry0_end"] = len(self.side.row0_entry)
+
+    def stride(self, name: str) -> int:
+        """How far apart two instances' arrays are."""
+        if self.instances == 1:
+            return 0
+        return self.counts[{"state": "regret", "row0": "row0_value"}.get(name, name)]
+
+    @property
+    def bytes(self) -> int:
+        return sum(held.size for held in self.buffers.values())
+
+
+def problem(sides: tuple[SideState, SideState], rest: dict[str, Any]) -> NDArray[Any]:
+    """The kernel's argument, as bytes."""
+    made = np.zeros(1, dtype=PROBLEM)
+    for player, side in enumerate(sides):
+        side.describe(made["player"][0, player])
+    for name, value in rest.items():
+        made[name] = value
+    for name in _STRIDES:
+        made[f"stride_{name}"] = [[side.stride(name) for side in sides]]
+    return made
