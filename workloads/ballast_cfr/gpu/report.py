@@ -172,5 +172,12 @@ def _check(one: Found) -> tuple[str, ...]:
     return _bar(f"device auto over the better one, {game}", "1.10", told, one["over_best"] <= 1.1)
 
 
+def joined(files: list[str]) -> Found:
+    """The first report, with the checks of all of them; of a check done twice, the later."""
+    reports = [json.loads(Path(name).read_text()) for name in files]
+    checks = {(one["check"], one["game"]): one for found in reports for one in found["checks"]}
+    return {**reports[0], "checks": list(checks.values())}
+
+
 if __name__ == "__main__":
-    print("\n".join(page(json.loads(Path(sys.argv[1]).read_text()))))
+    print("\n".join(page(joined(sys.argv[1:]))))
