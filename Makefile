@@ -20,10 +20,10 @@ test: .venv/ready ## unit tests and one real flow per kind
 	$(PY) -m pytest -m 'not e2e and not long'
 
 e2e: .venv/ready ## all scenarios; K=expr picks some
-	$(PY) -m pytest -m 'cluster or e2e' $(if $(K),-k '$(K)')
+	$(PY) -m pytest -rP -m 'cluster or e2e' $(if $(K),-k '$(K)')
 
 test-long: .venv/ready ## races, crash matrices, scale
-	$(PY) -m pytest -m long $(if $(K),-k '$(K)')
+	$(PY) -m pytest -rP -m long $(if $(K),-k '$(K)')
 
 lint: .venv/ready ## ruff, mypy strict, import rules
 	.venv/bin/ruff check .

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,3 @@ def name(entry: dict[str, Any]) -> str:
     if ref.get("subresource"):
         resource += f"/{ref['subresource']}"
     return f"{resource} {ref.get('namespace', '')}/{ref.get('name', '')}"
-
-
-def when(entry: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(entry["stageTimestamp"].replace("Z", "+00:00"))

@@ -6,9 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +13,7 @@ from types import TracebackType
 
 import yaml
 
-from e2e.support.kube import Kube, eventually
+from e2e.support.kube import Kube
 
 ACCOUNT = "ballast-operator"
 SYSTEM = "ballast-system"
@@ -98,11 +95,6 @@ class OperatorProcess:
             watcher.join()
             self.stop()
 
-    def wait(self, seconds: float) -> int:
-        """Its exit code once it ends by itself."""
-        assert self._process is not None
-        return self._process.wait(seconds)
-
     def stop(self) -> None:
         """Ask it to end; kill it if it does not."""
         if self._process is None:
@@ -125,17 +117,3 @@ class OperatorProcess:
     def entries(self) -> list[dict[str, str]]:
         """Its log, line by line; a line that is not JSON fails the test that reads it."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-
-    def healthy(self, port: int, seconds: float = 30) -> None:
-        """Wait until /readyz answers on a port that was set."""
-        url = f"http://127.0.0.1:{port}/readyz"
-        eventually(lambda: _answers(url), seconds, lambda: f"{url} does not answer; log: {self.log.read_text()[-800:]}")
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return int(response.status) == 200
-    except (urllib.error.URLError, OSError):
-        time.sleep(0.1)
-        return False

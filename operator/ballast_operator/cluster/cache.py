@@ -66,10 +66,6 @@ class Cache:
         names = self._children.get(owner, ())
         return [self._objects[name] for name in sorted(names, key=lambda n: (n.kind, n.name))]
 
-    def owners(self, resource: Resource) -> list[Object]:
-        """All objects of one resource."""
-        return [obj for key, obj in self._objects.items() if (key.api_version, key.kind) == _kind(resource)]
-
     def _forget(self, obj: Object) -> None:
         name = identity(obj)
         self._objects.pop(name, None)
@@ -77,10 +73,6 @@ class Cache:
             names.discard(name)
             if not names:
                 del self._children[owner]
-
-
-def _kind(resource: Resource) -> tuple[str, str]:
-    return resource.api_version, resource.kind
 
 
 def _version(obj: Object) -> int:

@@ -90,10 +90,6 @@ class Client:
                 return items
             query["continue"] = follow
 
-    async def raw(self, path: str) -> Object:
-        """Any path of the server, parsed."""
-        return await self._request("GET", path)
-
     async def apply(
         self, obj: Object, *, subresource: str | None = None, manager: str = MANAGER, dry_run: bool = False
     ) -> Object:
@@ -102,11 +98,6 @@ class Client:
         path = resource_of(obj).path(meta.get("namespace"), meta["name"], subresource)
         query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._request("PATCH", path, query, obj, "application/apply-patch+yaml")
-
-    async def merge(self, resource: Resource, namespace: str, name: str, change: Object, manager: str) -> Object:
-        """JSON merge patch: set or, with None, remove just these fields."""
-        path = resource.path(namespace, name)
-        return await self._request("PATCH", path, {"fieldManager": manager}, change, "application/merge-patch+json")
 
     async def create(self, obj: Object) -> Object:
         """Make an object that must not exist yet."""
