@@ -18,7 +18,8 @@ def refuse_ours(flags: Sequence[str]) -> None:
     for flag in flags:
         if not flag.startswith("--"):
             raise Failure(
-                Reason.INVALID_ENGINE_ARGS, f"engine argument {flag!r} is not of the form --name=value; mend spec.engine"
+                Reason.INVALID_ENGINE_ARGS,
+                f"engine argument {flag!r} is not of the form --name=value; mend spec.engine",
             )
         name = flag[2:].split("=", 1)[0].replace("_", "-")
         if name in OURS:

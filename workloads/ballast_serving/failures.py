@@ -14,7 +14,8 @@ from ballast_serving.message import Failure, Reason
 _OUT_OF_MEMORY = re.compile(
     r"(torch\.OutOfMemoryError|CUDA out of memory|[Nn]o available memory for the cache blocks"
     r"|Free memory on device .* is less than desired|larger than the available KV cache memory"
-    r"|KV cache is needed, which is larger|Not enough memory|Cannot allocate memory|DefaultCPUAllocator: can't allocate)"
+    r"|KV cache is needed, which is larger|Not enough memory|Cannot allocate memory"
+    r"|DefaultCPUAllocator: can't allocate)"
 )
 _NO_MODEL = re.compile(
     r"(Repository Not Found|RepositoryNotFoundError|GatedRepoError|is not a local folder and is not a valid model"

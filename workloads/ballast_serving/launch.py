@@ -135,7 +135,8 @@ class Pod:
                     said = next((line for line in reversed(self.engine.last_words) if line.strip()), "nothing yet")
                     raise Failure(
                         Reason.STARTUP_TIMEOUT,
-                        f"the model was not loaded within {limit} (spec.startup.timeoutSeconds); vllm's last line: {said[:300]}",
+                        f"the model was not loaded within {limit} (spec.startup.timeoutSeconds); "
+                        f"vllm's last line: {said[:300]}",
                     )
                 await asyncio.sleep(LOOK_EVERY)
 

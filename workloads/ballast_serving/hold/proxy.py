@@ -48,9 +48,7 @@ class Refusal(Exception):
     def response(self) -> web.Response:
         error = {"message": self.message, "type": "service_unavailable" if self.status == 503 else "error"}
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        return web.json_response(
-            {"error": {**error, "code": self.status}}, status=self.status, headers=headers
-        )
+        return web.json_response({"error": {**error, "code": self.status}}, status=self.status, headers=headers)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
@@ -26,7 +26,7 @@ class Plan:
     port: int = 8000
     status_port: int = 8080
     engine_status_port: int = 8080
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     drain_timeout: float = 120
     propagation: float = 5
     api_key: str = ""

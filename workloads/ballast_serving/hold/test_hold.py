@@ -129,7 +129,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", **limits: float) -> AsyncIterator[Bench]:
+async def bench(
+    engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", **limits: float
+) -> AsyncIterator[Bench]:
     port, status_port = free_port(), free_port()
     fakes = [FakeEngine(f"127.0.1.{n + 1}", port, status_port) for n in range(engines)]
     for fake in fakes:
@@ -304,9 +306,8 @@ async def test_without_the_key_nothing_is_held_nor_forwarded() -> None:
 
 
 async def test_paths_without_a_prefix_and_queries_pass() -> None:
-    async with bench(1) as here:
-        async with here.session.get(f"{here.url}/version?x=1") as answer:
-            assert await answer.json() == {"host": here.engines[0].host}
+    async with bench(1) as here, here.session.get(f"{here.url}/version?x=1") as answer:
+        assert await answer.json() == {"host": here.engines[0].host}
 
 
 async def test_draining_ends_listening_and_finishes_streams() -> None:
