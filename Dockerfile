@@ -18,6 +18,7 @@ COPY pyproject.toml .
 RUN python3 -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; x = p['optional-dependencies']; \
 open('/operator.txt', 'w').write('\n'.join(p['dependencies'] + x['operator'])); \
 open('/cfr.txt', 'w').write('\n'.join(x['cfr'])); \
+open('/cfr-gpu.txt', 'w').write('\n'.join(r for r in x['cfr-gpu'] if not r.startswith('ballast'))); \
 open('/router.txt', 'w').write('\n'.join(x['router']))"
 
 FROM python AS pip
@@ -40,7 +41,10 @@ FROM pip AS cfr-wheels
 COPY --from=requirements /cfr.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m pip install -q --no-compile --target /opt/ballast/site -r cfr.txt \
- && rm -rf /opt/ballast/site/numba/tests /opt/ballast/site/llvmlite/tests \
+ && cd /opt/ballast/site && rm -rf numba/tests llvmlite/tests \
+# Of pyarrow only what writes Parquet files: no servers, clouds or query plans.
+    pyarrow/*flight* pyarrow/*s3* pyarrow/*substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
+ && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
 FROM python AS runtime
@@ -66,6 +70,17 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
+
+FROM pip AS cfr-gpu-wheels
+COPY --from=requirements /cfr-gpu.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/gpu -r cfr-gpu.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/gpu
+
+# CUDA's run-time compiler and its bindings. The driver's library comes with the GPU, from the node.
+FROM cfr AS cfr-gpu
+COPY --from=cfr-gpu-wheels /opt/ballast/gpu gpu
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site:/opt/ballast/gpu
 
 FROM pip AS router-wheels
 COPY --from=requirements /router.txt .

@@ -28,11 +28,12 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 SOURCES = {
     "operator": ("crds/ballast_api", "operator/ballast_operator"),
     "cfr": ("workloads/ballast_cfr",),
+    "cfr-gpu": ("workloads/ballast_cfr",),
     "router": ("workloads/ballast_serving",),
     "serving": ("workloads/ballast_serving",),
 }
 
-# Built and loaded where nothing else is asked for. The serving image is 4 GB: only what serves a model asks for it.
+# Built and loaded where nothing else is asked for: no GPU, no vLLM of 4 GB.
 DEFAULT = ("operator", "cfr")
 LAYERED = {"serving": "serving-base"}
 
