@@ -81,6 +81,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 FROM cfr AS cfr-gpu
 COPY --from=cfr-gpu-wheels /opt/ballast/gpu gpu
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site:/opt/ballast/gpu
+USER 65532:65532
 
 FROM pip AS router-wheels
 COPY --from=requirements /router.txt .

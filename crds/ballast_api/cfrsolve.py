@@ -179,8 +179,8 @@ class Algorithm(Model):
         le=1 << 20,
     )
     precision: Precision = field(
-        "Float64: every number has 64 bits. Mixed: regrets and strategies have 32, sums 64; half the memory, and an "
-        "exploitability that ends near 1e-6 of the span.",
+        "Float64: every number has 64 bits. Mixed: strategies and values have 32, regrets and sums 64; good to an "
+        "exploitability of about a millionth of the span.",
         default=Precision.FLOAT64,
     )
     parameters: dict[str, str] = field(
