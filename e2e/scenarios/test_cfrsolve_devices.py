@@ -19,7 +19,7 @@ def test_the_server_takes_every_example(kube: Kube, example: Path) -> None:
 @pytest.mark.e2e
 def test_cuda_without_a_gpu_in_the_cluster_waits_and_names_the_resource(kube: Kube) -> None:
     kube.apply(solve("leduc", device="CUDA"))
-    waiting = kube.until("cfr", "leduc", lambda o: reason(o, "Progressing") == "DeviceUnavailable", 30, "the reason")
+    waiting = kube.until("cfr", "leduc", reason("Progressing", "DeviceUnavailable"), 30, "the reason")
     said = condition(waiting, "Progressing")["message"]
     assert "nvidia.com/gpu" in said
     assert "DeviceUnavailable" in kube.plugin("why", "cfr/leduc")
@@ -51,7 +51,7 @@ def test_a_game_that_does_not_fit_fails_before_anything_is_allocated_with_both_n
     large = {"builtin": {"name": "leduc", "parameters": {"ranks": "100"}}}
     kube.apply(solve("large", game=large, template={"resources": {"limits": {"memory": "256Mi"}}}))
     failed = kube.until("cfr", "large", is_true("Failed"), 60, "Failed")
-    assert reason(failed, "Failed") == "OutOfMemory"
+    assert reason("Failed", "OutOfMemory")(failed)
     message = condition(failed, "Failed")["message"]
     assert "needs about" in message and "but the limit here is 0.2 GiB" in message
 

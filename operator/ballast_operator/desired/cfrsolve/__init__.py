@@ -8,6 +8,8 @@ from ballast_operator.desired.names import Names
 from ballast_operator.kind import Children
 from ballast_operator.objects import Object
 
+__all__ = ["Images", "ended", "objects"]
+
 
 def objects(solve: CFRSolve, children: Children, images: Images) -> list[Object] | None:
     """What the solve should own now; None once it has ended, since a finished object's children are not put back.
