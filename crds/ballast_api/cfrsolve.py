@@ -263,7 +263,8 @@ class CFRSolveSpec(Model):
     algorithm: Algorithm = field(default_factory=Algorithm)
     device: Device = field(
         "What iterates. CPU: one thread. CUDA: an NVIDIA GPU; one nvidia.com/gpu is asked for unless "
-        "template.resources has a GPU or a claim. Auto: the faster of the two if template.resources gives a GPU or a claim, else CPU.",
+        "template.resources has a GPU or a claim. Auto: the faster of the two if template.resources gives a GPU or a "
+        "claim, else CPU.",
         default=Device.AUTO,
     )
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
