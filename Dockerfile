@@ -114,12 +114,17 @@ RUN export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=i
  && (python3 -m compileall -qq -j 0 --invalidation-mode unchecked-hash ${site} || true) \
  && mkdir -p /opt/ballast && mv ${site} /opt/ballast/site
 
+# What pip needs itself Debian has installed, so it was not installed again with vLLM.
+FROM pip AS vllm-rest
+RUN python3 -m pip install -q --no-compile --ignore-installed --target /opt/ballast/site packaging setuptools==78.1.1
+
 # The parts that change rarely, as an image of its own: 4 GB that a change of our code does not touch.
 FROM runtime AS serving-base
 RUN apt-get update -q \
  && apt-get install -y -q --no-install-recommends libnuma1 libgomp1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 COPY --from=vllm-wheels /opt/ballast/site site
+COPY --from=vllm-rest /opt/ballast/site site
 # Threads are bound by nobody: a pod shares its node.
 ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
 

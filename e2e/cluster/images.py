@@ -90,22 +90,24 @@ def build(steps: Steps, targets: Iterable[str] = DEFAULT, checkout: Path = CHECK
 def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layered.Layered:
     """Build an image that stands on a large base of its own, if it is not built yet."""
     name, stem = planned(target, checkout).name, f"docker.io/ballast/{LAYERED[target]}:"
+    layout = layered.folder(target)
     with cache.lock("buildah"):
-        for layout in cache.folder("layouts").iterdir():
-            if name in (there := layered.names(layout)):
-                return layered.Layered(name, next(n for n in there if n.startswith(stem)), cache.used(layout))
+        if name in (there := layered.names(layout)):
+            return layered.Layered(name, next(n for n in there if n.startswith(stem)), layout)
         tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
         debian = _base(steps)
         with steps.step(f"image {stem[:-1]}, the first time 10 minutes and 15 GB of disk") as step:
             _bud(LAYERED[target], f"{stem}latest", debian, checkout, step)
             key = shell.run(*_buildah(), "images", "-q", "--no-trunc", f"{stem}latest").strip().removeprefix("sha256:")
-            base, layout = f"{stem}{key[:16]}", layered.folder(key)
-            if not layout.exists() or base not in layered.names(layout):
+            base = f"{stem}{key[:16]}"
+            if base not in there:
                 shell.run(*_buildah(), "tag", f"{stem}latest", base)
                 _push(base, layout)
         with steps.step(f"image {name}") as step:
             _bud(target, name, debian, checkout, step)
             _push(name, layout)
+            ours = [other for other in layered.names(layout) if not other.startswith(stem)]
+            layered.prune(layout, [base, *ours[-4:]])  # other checkouts use other ones of ours, on the same base
             made = layered.Layered(name, base, layout)
             step.result = f"{made.size / 1e9:.1f} GB"
     return made
