@@ -305,7 +305,7 @@ def test_the_termination_message_fits_and_stays_json() -> None:
 
 def test_a_pod_that_is_told_to_go_while_it_starts_goes_at_once(tmp_path: Path) -> None:
     """As the first process of a container: the kernel drops signals that such a one has no handler for."""
-    arguments = ["job", *LEDUC, "--max-iterations=1", f"--checkpoint-dir={tmp_path}"]
+    arguments = ["job", *LEDUC, "--max-seconds=600", f"--checkpoint-dir={tmp_path}"]
     command = [sys.executable, "-X", "importtime", "-m", "ballast_cfr", *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
