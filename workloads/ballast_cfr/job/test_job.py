@@ -308,11 +308,14 @@ def test_a_pod_that_is_told_to_go_while_it_starts_goes_at_once(tmp_path: Path) -
     arguments = ["job", *LEDUC, "--max-seconds=600", f"--checkpoint-dir={tmp_path}"]
     command = [sys.executable, "-X", "importtime", "-m", "ballast_cfr", *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    next(line for line in process.stderr if "numpy" in line)  # in the middle of its imports
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
-    assert caught & 1 << (signal.SIGTERM - 1)
-    process.terminate()
-    process.stderr.read()
-    assert process.wait(20) == 143
+    try:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "numpy" in line)  # in the middle of its imports
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+        assert caught & 1 << (signal.SIGTERM - 1)
+        process.terminate()
+        process.stderr.read()
+        assert process.wait(20) == 143
+    finally:
+        process.kill()
