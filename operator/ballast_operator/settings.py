@@ -13,6 +13,14 @@ class Settings:
     """BALLAST_NAMESPACES, comma-separated: watch these only, with Roles instead of ClusterRoles. Empty: all."""
     cfr_image: str = "docker.io/ballast/cfr:dev"
     """BALLAST_CFR_IMAGE: image of the CFR solver."""
+    serving_image: str = "docker.io/ballast/serving:dev"
+    """BALLAST_SERVING_IMAGE: image of engines without a device."""
+    serving_gpu_image: str = "docker.io/ballast/serving-gpu:dev"
+    """BALLAST_SERVING_GPU_IMAGE: image of engines with a device."""
+    router_image: str = "docker.io/ballast/router:dev"
+    """BALLAST_ROUTER_IMAGE: image of the routers in front of engines."""
+    metrics_namespaces: tuple[str, ...] = ()
+    """BALLAST_METRICS_NAMESPACES, comma-separated: whose pods may read the metrics of engines. Empty: all."""
     image_pull_policy: str = "IfNotPresent"
     """BALLAST_IMAGE_PULL_POLICY: of the pods that the operator makes."""
     image_pull_secrets: tuple[str, ...] = ()
