@@ -161,8 +161,8 @@ class Engine(Model):
     )
     dtype: DType = field("Number format of weights and activations. Auto: the model's own.", default=DType.AUTO)
     extra_args: dict[str, str] = field(
-        'Further arguments of `vllm serve`, without dashes, values as text, such as `enable-chunked-prefill: "true"`. '
-        "They are checked by vLLM's own parser before the model is loaded.",
+        'Further arguments of `vllm serve`, without dashes, values as text. A switch is "true" or "false", such as '
+        '`enable-chunked-prefill: "true"`. They are checked by vLLM\'s own parser before the model is loaded.',
         default_factory=dict,
         max_items=64,
     )
@@ -173,7 +173,8 @@ class Parallelism(Model):
 
     rules: ClassVar = (
         Rule(
-            "self.tensor * self.pipeline % self.nodes == 0",
+            # The server tries rules on the default {} too, before it fills in the defaults of members.
+            "!has(self.tensor) || self.tensor * self.pipeline % self.nodes == 0",
             "parallelism.nodes must divide parallelism.tensor times parallelism.pipeline, since each node has as many "
             "devices as the others; change one of them",
             ".nodes",

@@ -72,7 +72,7 @@ def test_the_engine_is_this_container() -> None:
         "--startup-timeout=900",
         "--",
         "--max-model-len=4096",
-        "--enforce-eager=true",
+        "--enforce-eager",
     ]
     assert container["startupProbe"]["failureThreshold"] * container["startupProbe"]["periodSeconds"] >= 900
     assert {
@@ -83,6 +83,11 @@ def test_the_engine_is_this_container() -> None:
         "livenessProbe": "/livez",
     }
     assert {"name": "shm", "mountPath": "/dev/shm"} in container["volumeMounts"]
+
+
+def test_a_switch_is_on_or_off() -> None:
+    args = arguments(engine={"extraArgs": {"enable-prefix-caching": "false", "seed": "1"}})
+    assert args[args.index("--") :] == ["--", "--no-enable-prefix-caching", "--seed=1"]
 
 
 def test_the_router_is_this_container() -> None:

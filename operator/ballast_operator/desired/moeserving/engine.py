@@ -123,7 +123,12 @@ def engine_flags(serving: MoEServing) -> list[str]:
             ("master-addr", "$(LWS_LEADER_ADDRESS)"),
         ]
     flags += sorted(engine.extra_args.items())
-    return [f"--{name}={value}" for name, value in flags if value is not None]
+    return [flag(name, value) for name, value in flags if value is not None]
+
+
+def flag(name: str, value: Any) -> str:
+    """One argument. vLLM's switches take no value: on is the name, off has `no-` in front of it."""
+    return {"true": f"--{name}", "false": f"--no-{name}"}.get(str(value), f"--{name}={value}")
 
 
 def environment(serving: MoEServing) -> list[Object]:
