@@ -316,6 +316,23 @@ def test_the_dashboard_asks_for_metrics_that_the_operator_has() -> None:
     assert named <= known
 
 
+def test_the_serving_dashboard_asks_for_metrics_that_routers_have() -> None:
+    counts = pytest.importorskip("ballast_serving.hold.metrics").Counts()
+    known = {
+        name
+        for family in counts.registry.collect()
+        for name in (family.name, *(f"{family.name}_{suffix}" for suffix in ("bucket", "count", "sum", "total")))
+    }
+    data = one(render({"dashboards": {"enabled": True}}), "ConfigMap")["data"]["ballast-serving.json"]
+    asked = [target["expr"] for panel in json.loads(data)["panels"] for target in panel["targets"]]
+    named = {name for text in asked for name in re.findall(r"ballast_serving_\w+", text)}
+    assert named >= {"ballast_serving_held_requests", "ballast_serving_cut_streams_total"}
+    assert named <= known
+    assert {"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"} <= {
+        name for text in asked for name in re.findall(r"vllm:\w+", text)
+    }
+
+
 def test_notes_say_what_is_watched_and_what_an_uninstall_would_take() -> None:
     said = helm(
         "install", "ballast", str(CHART), "--dry-run=client", "--namespace", "x", values={"crds": {"keep": False}}
