@@ -61,7 +61,7 @@ def crds() -> list[Object]:
     with tempfile.TemporaryDirectory() as empty:  # not in a module of ours, whose go.mod would be asked
         for module, file in MODULES.items():
             said: dict[str, Any] = json.loads(
-                shell.run(go, "mod", "download", "-json", module, cwd=empty, env=ENVIRONMENT)
+                shell.run(go, "mod", "download", "-json", module, cwd=Path(empty), env=ENVIRONMENT)
             )
             found += list(yaml.safe_load_all((Path(said["Dir"]) / file).read_text()))
     return found

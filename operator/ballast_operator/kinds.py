@@ -22,6 +22,7 @@ from ballast_operator.resources import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
+    POD_MONITOR,
     RESOURCE_CLAIM_TEMPLATE,
     ROLE,
     ROLE_BINDING,
@@ -68,12 +69,16 @@ def moe_serving(settings: Settings, optional: Collection[Resource]) -> Kind[MoES
         DEPLOYMENT,
         HORIZONTAL_POD_AUTOSCALER,
         RESOURCE_CLAIM_TEMPLATE,
-        *optional,
+        *(resource for resource in optional if resource != POD_MONITOR),  # that one is always wanted
     )
     return Kind(
         resource=MOE_SERVING,
         model=MoEServing,
-        children=(NETWORK_POLICY, PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, SERVICE, *removable),
+        children=tuple(
+            dict.fromkeys(
+                (NETWORK_POLICY, PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, SERVICE, *removable, *optional)
+            )
+        ),
         removable=removable,
         desired=lambda serving, children: desired_moeserving.objects(serving, children, installation),
         observe=lambda situation: observe_moeserving.observe(situation, installation),

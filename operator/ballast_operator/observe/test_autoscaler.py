@@ -107,6 +107,13 @@ def test_replicas_that_run_what_others_could_not_stay() -> None:
     assert run.told == ["ScaledUp", "ScaledDown"]
 
 
+def test_limits_hold_although_nothing_is_measured() -> None:
+    few, many = Run(minReplicas=2), Run(replicas=9)
+    few.look()
+    many.look()
+    assert (few.replicas, many.replicas) == (2, 5)
+
+
 def test_a_full_cache_adds_replicas() -> None:
     run = Run(metrics=[{"type": "KVCacheUsage", "averageUtilization": 40}])
     run.look(metrics(kv_cache=0.8, running=1))

@@ -53,9 +53,10 @@ def _ours(view: View, scaling: Autoscaling) -> Outcome:
         wakes = load.held > 0 or scaling.min_replicas > 0
         replicas = max(scaling.min_replicas, 1) if wakes else 0
         return _outcome(view, scaling, load, memory.scaled(replicas - view.wanted, now), replicas)
+    bounded = min(max(view.wanted, load.limits.fewest), load.limits.most)
     proposed = propose(view, load)
-    if proposed is None:
-        return _outcome(view, scaling, load, memory, view.wanted)
+    if proposed is None or bounded != view.wanted:  # limits hold at once, and whatever is measured
+        return _outcome(view, scaling, load, memory, bounded)
     replicas, history = decide(proposed, view.wanted, load.limits, memory.history, now)
     return _outcome(view, scaling, load, memory.with_history(history), replicas)
 
@@ -89,7 +90,11 @@ def _notice(view: View, scaling: Autoscaling, load: Load, desired: int) -> Notic
         seconds = scaling.scale_to_zero_after_seconds
         return Notice("ScaledToZero", f"from {view.wanted} to 0 replicas: no request for {seconds} s")
     word = "ScaledUp" if desired > view.wanted else "ScaledDown"
-    why = f"{load.held} requests are held" if view.wanted == 0 and load.held else load.words()
+    why = load.words()
+    if view.wanted == 0 and load.held:
+        why = f"{load.held} requests are held"
+    elif not scaling.min_replicas <= view.wanted <= scaling.max_replicas:
+        why = f"minReplicas is {scaling.min_replicas}, maxReplicas {scaling.max_replicas}"
     return Notice(word, f"from {view.wanted} to {desired} replicas: {why}")
 
 
