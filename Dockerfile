@@ -110,6 +110,10 @@ ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
 FROM ${SERVING_BASE} AS serving
 WORKDIR /opt/ballast
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# Debian's pip has a copy of this that it takes for installed.
+RUN apt-get update -q \
+ && apt-get install -y -q --no-install-recommends python3-packaging \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 COPY workloads/ballast_serving app/ballast_serving
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_serving check -- --max-model-len=4096
