@@ -294,7 +294,7 @@ class MoEServing(Kind):
     kind: ClassVar[str] = "MoEServing"
     plural: ClassVar[str] = "moeservings"
     short_names: ClassVar = ("moe",)
-    child_suffixes: ClassVar = ("-engine", "-router", "-cache", "-engine-999-0123456789")
+    child_suffixes: ClassVar = ("-replicas", "-engine", "-router", "-cache", "-engine-999-0123456789")
     scaled: ClassVar[bool] = True
     rules: ClassVar = (
         Rule(

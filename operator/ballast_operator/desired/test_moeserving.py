@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast_operator.desired.moeserving import objects
@@ -95,7 +95,7 @@ def test_the_router_is_this_container() -> None:
         "hold",
         "--port=8000",
         "--status-port=8080",
-        "--engines=qwen-engine.team-a.svc:8000",
+        "--engines=qwen-replicas.team-a.svc:8000",
         "--engine-status-port=8080",
         "--policy=PrefixAware",
         "--max-held=256",
@@ -196,6 +196,8 @@ def test_several_nodes_make_groups_whose_leaders_serve() -> None:
     assert "--nnodes=2" in leader["spec"]["containers"][0]["args"]
     assert "--follower" in worker["spec"]["containers"][0]["args"]
     assert "--follower" not in leader["spec"]["containers"][0]["args"]
+    assert "--peer=$(POD_NAME)-1.qwen-engine.team-a.svc:8080" in leader["spec"]["containers"][0]["args"]
+    assert one(wanted, "Service", "qwen-replicas")["spec"]["selector"]["app.kubernetes.io/component"] == "engine"
     assert not [obj for obj in wanted if obj["kind"] == "Deployment" and "engine" in obj["metadata"]["name"]]
 
 
@@ -384,6 +386,7 @@ def drain_of(container: Object) -> int:
     return next(int(arg.split("=")[1]) for arg in container["args"] if arg.startswith("--drain-timeout="))
 
 
+@settings(deadline=None)
 @given(NAMES, SPECS)
 def test_every_child_is_owned_labelled_short_named_and_in_the_owners_namespace(name: str, spec: Object) -> None:
     for obj in objects(serving(name, **spec), Children(), INSTALLATION):
@@ -395,6 +398,7 @@ def test_every_child_is_owned_labelled_short_named_and_in_the_owners_namespace(n
         assert all(len(value) <= 63 for value in meta["labels"].values())
 
 
+@settings(deadline=None)
 @given(SPECS)
 def test_a_pod_has_longer_to_end_than_its_drain_takes(spec: Object) -> None:
     for template in pods_of(objects(serving(**spec), Children(), INSTALLATION)).values():
@@ -403,6 +407,7 @@ def test_a_pod_has_longer_to_end_than_its_drain_takes(spec: Object) -> None:
         assert template["spec"]["terminationGracePeriodSeconds"] > before_stop + drain_of(container)
 
 
+@settings(deadline=None)
 @given(SPECS)
 def test_every_pod_has_its_own_roles_secrets_tolerations_and_selector(spec: Object) -> None:
     for role, template in pods_of(objects(serving(**spec), Children(), INSTALLATION)).items():
@@ -415,6 +420,7 @@ def test_every_pod_has_its_own_roles_secrets_tolerations_and_selector(spec: Obje
         assert REVISION in template["metadata"]["labels"]
 
 
+@settings(deadline=None)
 @given(SPECS)
 def test_every_pod_may_run_in_a_restricted_namespace(spec: Object) -> None:
     for template in pods_of(objects(serving(**spec), Children(), INSTALLATION)).values():
@@ -427,6 +433,7 @@ def test_every_pod_may_run_in_a_restricted_namespace(spec: Object) -> None:
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
+@settings(deadline=None)
 @given(SPECS)
 def test_the_same_spec_always_gives_the_same_objects(spec: Object) -> None:
     first = objects(serving(**spec), Children(), INSTALLATION)

@@ -289,6 +289,12 @@ def test_numbers_are_asked_for_only_where_they_decide() -> None:
     ]
 
 
+def test_of_a_group_of_nodes_only_the_leader_is_asked() -> None:
+    grouped = serving(parallelism={"tensor": 2, "nodes": 2}, autoscaling={"maxReplicas": 2})
+    leader, worker = pod(), pod("engine-worker", address="10.0.0.8")
+    assert [p.url for p in probes(grouped, Children([leader, worker]))] == ["http://10.0.0.9:8080/metrics"]
+
+
 PAGE = b"""\
 # HELP vllm:num_requests_running Number of requests.
 # TYPE vllm:num_requests_running gauge

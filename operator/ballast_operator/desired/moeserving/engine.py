@@ -102,7 +102,14 @@ def arguments(serving: MoEServing, *, worker: bool) -> list[str]:
         ("startup-timeout", spec.startup.timeout_seconds),
     ]
     flags = [f"--{name}={value}" for name, value in own if value is not None]
-    return ["serve", *flags, *(["--follower"] if worker else []), "--", *engine_flags(serving)]
+    flags += ["--follower"] if worker else [f"--peer={address}" for address in peers(serving)]
+    return ["serve", *flags, "--", *engine_flags(serving)]
+
+
+def peers(serving: MoEServing) -> list[str]:
+    """Status ports of the other ranks of a group, whose leader is ready only while all of them are alive."""
+    part, ranks = Part.of(serving.metadata, ENGINE), range(1, serving.spec.parallelism.nodes)
+    return [f"$(POD_NAME)-{rank}.{part.name}.{serving.metadata.namespace}.svc:{STATUS_PORT}" for rank in ranks]
 
 
 def engine_flags(serving: MoEServing) -> list[str]:
@@ -138,6 +145,8 @@ def environment(serving: MoEServing) -> list[Object]:
         {"name": "HF_HOME", "value": f"{CACHE}/huggingface"},
         {"name": "VLLM_CACHE_ROOT", "value": f"{CACHE}/vllm"},
     ]
+    if serving.spec.parallelism.nodes > 1:
+        found.append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
     model, key = serving.spec.model.hugging_face, serving.spec.access.api_key_secret_ref
     if model and model.token_secret_ref:
         found.append(secret("HF_TOKEN", model.token_secret_ref.name, model.token_secret_ref.key or "token"))

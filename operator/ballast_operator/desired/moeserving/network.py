@@ -2,7 +2,16 @@
 
 from ballast_api.moeserving import MoEServing
 from ballast_operator.desired.moeserving.installation import Installation
-from ballast_operator.desired.moeserving.parts import API_PORT, COMPONENT, ENGINE, ROUTER, STATUS_PORT, WORKER, Part
+from ballast_operator.desired.moeserving.parts import (
+    API_PORT,
+    COMPONENT,
+    ENGINE,
+    REPLICAS,
+    ROUTER,
+    STATUS_PORT,
+    WORKER,
+    Part,
+)
 from ballast_operator.objects import OWNER_NAME, Object
 
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -20,7 +29,7 @@ def engine_service(serving: MoEServing) -> Object:
     """The engines' addresses, for the router alone: it sees a pod before it is ready, and as long as it drains."""
     part = Part.of(serving.metadata, ENGINE)
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": part.selector, "ports": [_port()]}
-    return _service(part.metadata(), spec)
+    return _service(part.metadata(REPLICAS), spec)
 
 
 def url(serving: MoEServing) -> str:

@@ -10,6 +10,7 @@ KIND = "MoEServing"
 ENGINE = "engine"
 WORKER = "engine-worker"  # of a group of nodes: it computes for its leader, and serves nobody
 ROUTER = "router"
+REPLICAS = "replicas"  # suffix of the Service with the engines' addresses; a LeaderWorkerSet has one of its own name
 COMPONENT = "app.kubernetes.io/component"
 REVISION = "ballast.dev/revision"
 API_PORT = 8000

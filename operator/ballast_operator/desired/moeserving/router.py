@@ -3,7 +3,7 @@
 from ballast_api.moeserving import MoEServing
 from ballast_operator.desired.moeserving.engine import EXIT_SECONDS, probe, secret, spread
 from ballast_operator.desired.moeserving.installation import Installation
-from ballast_operator.desired.moeserving.parts import API_PORT, ENGINE, REVISION, ROUTER, STATUS_PORT, Part
+from ballast_operator.desired.moeserving.parts import API_PORT, ENGINE, REPLICAS, REVISION, ROUTER, STATUS_PORT, Part
 from ballast_operator.desired.pod import pod_template
 from ballast_operator.objects import Object
 
@@ -51,11 +51,11 @@ def container(serving: MoEServing, installation: Installation) -> Object:
 
 def arguments(serving: MoEServing) -> list[str]:
     """Command line of `ballast_serving hold`."""
-    router, engine = serving.spec.router, Part.of(serving.metadata, ENGINE)
+    router, engines = serving.spec.router, Part.of(serving.metadata, ENGINE).names.child(REPLICAS)
     flags = {
         "port": API_PORT,
         "status-port": STATUS_PORT,
-        "engines": f"{engine.name}.{serving.metadata.namespace}.svc:{API_PORT}",
+        "engines": f"{engines}.{serving.metadata.namespace}.svc:{API_PORT}",
         "engine-status-port": STATUS_PORT,
         "policy": router.policy.value,
         "max-held": router.hold.max_requests,
