@@ -18,6 +18,7 @@ COPY pyproject.toml .
 RUN python3 -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; x = p['optional-dependencies']; \
 open('/operator.txt', 'w').write('\n'.join(p['dependencies'] + x['operator'])); \
 open('/cfr.txt', 'w').write('\n'.join(x['cfr'])); \
+open('/cfr-gpu.txt', 'w').write('\n'.join(r for r in x['cfr-gpu'] if not r.startswith('ballast'))); \
 open('/router.txt', 'w').write('\n'.join(x['router']))"
 
 FROM python AS pip
@@ -40,7 +41,10 @@ FROM pip AS cfr-wheels
 COPY --from=requirements /cfr.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m pip install -q --no-compile --target /opt/ballast/site -r cfr.txt \
- && rm -rf /opt/ballast/site/numba/tests /opt/ballast/site/llvmlite/tests \
+ && cd /opt/ballast/site && rm -rf numba/tests llvmlite/tests \
+# Of pyarrow only what writes Parquet files: no servers, clouds or query plans.
+    pyarrow/*flight* pyarrow/*s3* pyarrow/*substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
+ && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
 FROM python AS runtime
@@ -66,6 +70,18 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
+
+FROM pip AS cfr-gpu-wheels
+COPY --from=requirements /cfr-gpu.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/gpu -r cfr-gpu.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/gpu
+
+# CUDA's run-time compiler and its bindings. The driver's library comes with the GPU, from the node.
+FROM cfr AS cfr-gpu
+COPY --from=cfr-gpu-wheels /opt/ballast/gpu gpu
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site:/opt/ballast/gpu
+USER 65532:65532
 
 FROM pip AS router-wheels
 COPY --from=requirements /router.txt .
@@ -98,22 +114,23 @@ RUN export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=i
  && (python3 -m compileall -qq -j 0 --invalidation-mode unchecked-hash ${site} || true) \
  && mkdir -p /opt/ballast && mv ${site} /opt/ballast/site
 
+# What pip needs itself Debian has installed, so it was not installed again with vLLM.
+FROM pip AS vllm-rest
+RUN python3 -m pip install -q --no-compile --ignore-installed --target /opt/ballast/site packaging setuptools==78.1.1
+
 # The parts that change rarely, as an image of its own: 4 GB that a change of our code does not touch.
 FROM runtime AS serving-base
 RUN apt-get update -q \
  && apt-get install -y -q --no-install-recommends libnuma1 libgomp1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 COPY --from=vllm-wheels /opt/ballast/site site
+COPY --from=vllm-rest /opt/ballast/site site
 # Threads are bound by nobody: a pod shares its node.
 ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
 
 FROM ${SERVING_BASE} AS serving
 WORKDIR /opt/ballast
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-# Debian's pip has a copy of this that it takes for installed.
-RUN apt-get update -q \
- && apt-get install -y -q --no-install-recommends python3-packaging \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 COPY workloads/ballast_serving app/ballast_serving
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_serving check -- --max-model-len=4096

@@ -41,29 +41,38 @@ class Layered:
     def load(self, node: Node) -> int:
         """Import into a node what it lacks of it; returns the bytes that were sent."""
         there = node.images()
-        if self.name in there:
-            return 0
-        wanted, has = ([self.name], [self.base]) if self.base in there else ([self.base, self.name], [])
-        return send(self.layout, wanted, has, node.importing())
+        wanted = [name for name in (self.base, self.name) if name not in there]
+        has = [name for name in names(self.layout) if name in there]
+        return send(self.layout, wanted, has, node.importing()) if wanted else 0
 
     def _blobs(self, names: Sequence[str]) -> set[Path]:
         return {path for name in names for path in blobs(self.layout, name)}
 
 
-def folder(base_id: str) -> Path:
-    """The layout of everything that stands on the base with this image id."""
-    return cache.folder("layouts") / f"serving-{base_id[:16]}"
+def folder(target: str) -> Path:
+    """The layout of a target's images and their bases."""
+    return cache.folder("layouts") / target
 
 
 def names(layout: Path) -> list[str]:
     """Names of the images in a layout."""
-    return [entry["annotations"][REF] for entry in _index(layout)]
+    return [entry["annotations"][REF] for entry in _index(layout)] if layout.exists() else []
+
+
+def prune(layout: Path, keep: Sequence[str]) -> None:
+    """Forget all images but these, and remove what only the others needed."""
+    entries = [entry for entry in _index(layout) if entry["annotations"][REF] in keep]
+    index = json.loads((layout / "index.json").read_text()) | {"manifests": entries}
+    (layout / "index.json").write_text(json.dumps(index))
+    needed = {path for name in keep for path in blobs(layout, name)}
+    for path in (layout / "blobs" / "sha256").iterdir():
+        if path not in needed:
+            path.unlink()
 
 
 def bases() -> dict[str, Path]:
-    """The base used last, by name, with its layout: what a new node should have from the start. Empty where none is."""
-    layouts = sorted(cache.folder("layouts").iterdir(), key=lambda path: path.stat().st_mtime)
-    return {name: layout for layout in layouts[-1:] for name in names(layout) if "-base:" in name}
+    """Every base in the cache, by name, with its layout: what a new node should have from the start."""
+    return {name: layout for layout in cache.folder("layouts").iterdir() for name in names(layout) if "-base:" in name}
 
 
 def blobs(layout: Path, name: str) -> list[Path]:

@@ -38,7 +38,9 @@ MOE_SERVING = register(Resource(API_VERSION, MoEServing.kind, MoEServing.plural)
 
 
 def cfr_solve(settings: Settings) -> Kind[CFRSolve]:
-    images = desired_cfrsolve.Images(settings.cfr_image, settings.image_pull_policy, settings.image_pull_secrets)
+    images = desired_cfrsolve.Images(
+        settings.cfr_image, settings.cfr_gpu_image, settings.image_pull_policy, settings.image_pull_secrets
+    )
     return Kind(
         resource=CFR_SOLVE,
         model=CFRSolve,

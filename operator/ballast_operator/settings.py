@@ -13,6 +13,8 @@ class Settings:
     """BALLAST_NAMESPACES, comma-separated: watch these only, with Roles instead of ClusterRoles. Empty: all."""
     cfr_image: str = "docker.io/ballast/cfr:dev"
     """BALLAST_CFR_IMAGE: image of the CFR solver."""
+    cfr_gpu_image: str = "docker.io/ballast/cfr-gpu:dev"
+    """BALLAST_CFR_GPU_IMAGE: the same, for pods that have a GPU."""
     serving_image: str = "docker.io/ballast/serving:dev"
     """BALLAST_SERVING_IMAGE: image of engines without a device."""
     serving_gpu_image: str = "docker.io/ballast/serving-gpu:dev"
