@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import api
+from e2e.cluster import images as built
 from e2e.support.fixtures import (  # noqa: F401
     admin,
     audit,
@@ -18,6 +19,8 @@ from e2e.support.fixtures import (  # noqa: F401
     namespaces,
     operator_here,
 )
+
+SERVING = ("router", "serving")
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +43,16 @@ def cluster_kubeconfig(cluster: api.Cluster) -> Path:
 
 @pytest.fixture(scope="session")
 def images(cluster: api.Cluster, request: pytest.FixtureRequest) -> dict[str, str]:
-    """Names of the project's images by target, present on every node."""
+    """Names of the project's images by target, present on every node; those of serving when `serving_images` asks."""
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        return cluster.ensure_images()
+        return built.names(targets=SERVING) | cluster.ensure_images()
+
+
+@pytest.fixture(scope="session")
+def serving_images(cluster: api.Cluster, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The same, with the images that serve models: 4 GB, so that only tests that need them pay for them."""
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        return {target: cluster.ensure_image(target) for target in SERVING}
 
 
 @pytest.fixture(scope="session")

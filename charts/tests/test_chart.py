@@ -18,6 +18,9 @@ EVERYTHING: Object = {
         "registry": "mirror.example.com:5000/hub",
         "operator": "ballast/operator:1.2.3",
         "cfr": f"ballast/cfr@sha256:{'a' * 64}",
+        "serving": "ballast/serving:cpu",
+        "servingGpu": "gpu.example.com/serving:2",
+        "router": "ballast/router",
         "pullPolicy": "Always",
         "pullSecrets": ["one", "two"],
     },
@@ -206,6 +209,8 @@ def test_people_get_our_kinds_with_the_roles_that_they_have() -> None:
     plurals = {kind.plural for kind in KINDS}
     assert set(edit["rules"][0]["resources"]) == plurals
     assert set(view["rules"][0]["resources"]) == plurals | {f"{plural}/status" for plural in plurals}
+    scales = {f"{kind.plural}/scale" for kind in KINDS if kind.scaled}
+    assert set(view["rules"][1]["resources"]) == set(edit["rules"][1]["resources"]) == scales
 
 
 def test_one_registry_serves_every_image() -> None:
@@ -214,6 +219,10 @@ def test_one_registry_serves_every_image() -> None:
     assert container["image"] == "mirror.example.com:5000/hub/ballast/operator:1.2.3"
     env = environment(objects)
     assert env["BALLAST_CFR_IMAGE"] == f"mirror.example.com:5000/hub/ballast/cfr@sha256:{'a' * 64}"
+    assert env["BALLAST_SERVING_IMAGE"] == "mirror.example.com:5000/hub/ballast/serving:cpu"
+    assert env["BALLAST_SERVING_GPU_IMAGE"] == "gpu.example.com/serving:2"
+    assert env["BALLAST_ROUTER_IMAGE"] == "mirror.example.com:5000/hub/ballast/router:0.1.0"
+    assert env["BALLAST_METRICS_NAMESPACES"] == "monitoring"
     assert (env["BALLAST_IMAGE_PULL_POLICY"], env["BALLAST_IMAGE_PULL_SECRETS"]) == ("Always", "one,two")
     pod = one(objects, "Deployment")["spec"]["template"]["spec"]
     assert pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
@@ -307,13 +316,30 @@ def test_the_dashboard_asks_for_metrics_that_the_operator_has() -> None:
     assert named <= known
 
 
+def test_the_serving_dashboard_asks_for_metrics_that_routers_have() -> None:
+    counts = pytest.importorskip("ballast_serving.hold.metrics").Counts()
+    known = {
+        name
+        for family in counts.registry.collect()
+        for name in (family.name, *(f"{family.name}_{suffix}" for suffix in ("bucket", "count", "sum", "total")))
+    }
+    data = one(render({"dashboards": {"enabled": True}}), "ConfigMap")["data"]["ballast-serving.json"]
+    asked = [target["expr"] for panel in json.loads(data)["panels"] for target in panel["targets"]]
+    named = {name for text in asked for name in re.findall(r"ballast_serving_\w+", text)}
+    assert named >= {"ballast_serving_held_requests", "ballast_serving_cut_streams_total"}
+    assert named <= known
+    assert {"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"} <= {
+        name for text in asked for name in re.findall(r"vllm:\w+", text)
+    }
+
+
 def test_notes_say_what_is_watched_and_what_an_uninstall_would_take() -> None:
     said = helm(
         "install", "ballast", str(CHART), "--dry-run=client", "--namespace", "x", values={"crds": {"keep": False}}
     )
     assert said.returncode == 0, said.stderr
     assert "watches all namespaces" in said.stdout
-    assert "will delete every CFRSolve of the cluster" in said.stdout
+    assert "will delete every CFRSolve and MoEServing of the cluster" in said.stdout
 
 
 def test_the_namespaces_enforce_what_the_pods_there_need() -> None:
@@ -340,8 +366,15 @@ def test_rights_cover_every_kind_that_the_operator_looks_after_and_no_other() ->
                 granted[group, resource] = set(rule["verbs"])
     used = {("", "events"): {"list", "create", "patch"}}
     for kind in kinds_of.kinds(settings.Settings()).values():
-        used[kind.resource.group, kind.resource.plural] = {"list", "watch", "delete"}
+        ends = (
+            {"delete"}
+            if "ttl_seconds_after_finished" in kind.model.model_fields["spec"].annotation.model_fields
+            else set()
+        )
+        used[kind.resource.group, kind.resource.plural] = {"list", "watch"} | ends
         used[kind.resource.group, f"{kind.resource.plural}/status"] = {"patch"}
+        if kind.model.scaled:
+            used[kind.resource.group, f"{kind.resource.plural}/scale"] = {"patch"}
         for child in kind.children:
             made = {"get", "create", "patch"} if child.kind != "Pod" else set()
             gone = {"delete"} if child in kind.removable else set()

@@ -72,6 +72,7 @@ class Kind(Model):
     short_names: ClassVar[Sequence[str]] = ()
     columns: ClassVar[Sequence[Column]] = ()
     child_suffixes: ClassVar[Sequence[str]] = ()  # children are called NAME + suffix, and must fit a label value
+    scaled: ClassVar[bool] = False  # has /scale over spec.replicas, status.replicas and status.selector
 
 
 def field(description: str = "", /, **limits: Any) -> Any:

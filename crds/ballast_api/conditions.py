@@ -14,13 +14,15 @@ from ballast_api.meta import Time
 
 
 class Type(StrEnum):
-    """What a condition is about. Jobs have the first four; long-running kinds have Ready to wait for."""
+    """What a condition is about. Jobs have the first four; long-running kinds have Ready to wait for, and the rest."""
 
     PROGRESSING = "Progressing"
     SUSPENDED = "Suspended"
     COMPLETE = "Complete"
     FAILED = "Failed"
     READY = "Ready"
+    AVAILABLE = "Available"
+    AUTOSCALING = "Autoscaling"
 
 
 class Reason(StrEnum):
@@ -63,6 +65,29 @@ class Reason(StrEnum):
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     SOLVER_FAILED = "SolverFailed"
     JOB_COMPLETE = "JobComplete"
+    # serving: whether it is ready
+    ALL_REPLICAS_READY = "AllReplicasReady"
+    SOME_REPLICAS_READY = "SomeReplicasReady"
+    MODEL_LOADING = "ModelLoading"
+    PODS_NOT_READY = "PodsNotReady"
+    ROUTER_NOT_READY = "RouterNotReady"
+    SCALED_TO_ZERO = "ScaledToZero"
+    HOLDING = "Holding"
+    ROLLING_OUT = "RollingOut"
+    ROLLED_OUT = "RolledOut"
+    ROLLOUT_BLOCKED = "RolloutBlocked"
+    # serving: what is wrong with a pod
+    CRASH_LOOPING = "CrashLooping"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    INVALID_ENGINE_ARGS = "InvalidEngineArgs"
+    STARTUP_TIMEOUT = "StartupTimeout"
+    ENGINE_FAILED = "EngineFailed"
+    # autoscaling
+    FOLLOWING_LOAD = "FollowingLoad"
+    DELEGATED = "Delegated"
+    METRICS_UNAVAILABLE = "MetricsUnavailable"
+    AUTOSCALER_CONFLICT = "AutoscalerConflict"
+    AUTOSCALER_OFF = "AutoscalerOff"
 
 
 # The schema takes any CamelCase word, though the lists above are closed: an operator that is newer than the installed

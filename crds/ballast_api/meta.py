@@ -71,3 +71,15 @@ class VolumePath(Model):
     path: str = field(
         "Path on the volume, without a leading slash.", min_length=1, max_length=1024, examples=["games/leduc.efg"]
     )
+
+
+class SecretKeyRef(Model):
+    """One key of a Secret of this namespace; the operator never reads it, only the pod does."""
+
+    name: str = field("Name of the Secret, in this namespace.", min_length=1, max_length=253)
+    key: str | None = field(
+        "Key in the Secret. Unset: the usual one, as the field that refers to it says.",
+        absent=None,
+        pattern="^[-._a-zA-Z0-9]+$",
+        max_length=253,
+    )

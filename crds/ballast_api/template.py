@@ -1,4 +1,7 @@
-"""`template`: what a pod needs in the real world, one type for every role of every kind."""
+"""`template`: what a pod needs in the real world, one type for every role of every kind.
+
+`PodTemplate` is for a role whose kind has a field `resources` of its own, `Template` for all others.
+"""
 
 from typing import ClassVar
 
@@ -6,7 +9,7 @@ from ballast_api import core
 from ballast_api.base import Model, Rule, field
 
 
-class Template(Model):
+class PodTemplate(Model):
     """What the pod needs in this cluster; every member has the meaning it has in a pod of core/v1."""
 
     rules: ClassVar = (
@@ -33,8 +36,8 @@ class Template(Model):
         "PriorityClass of the pod. Unset: the cluster's default priority.", absent=None, max_length=253
     )
     service_account_name: str | None = field(
-        "ServiceAccount that the pod runs as. Unset: one is made. Either is given the one right that the pod needs, to "
-        "patch the ConfigMap of its result.",
+        "ServiceAccount that the pod runs as. Unset: for a job one is made, for what serves it is one without rights. "
+        "The account of a job is given one right, to patch the ConfigMap of its result.",
         absent=None,
         max_length=253,
     )
@@ -43,11 +46,6 @@ class Template(Model):
     )
     security_context: core.PodSecurityContext | None = field(
         "Security context of the pod, laid over the default: user 65532, not root, seccomp RuntimeDefault.",
-        absent=None,
-    )
-    resources: core.ResourceRequirements | None = field(
-        "Requests, limits and claims of the main container. Fractions of a core are written in thousandths (`500m`), "
-        "memory with a unit (`2Gi`). A container gets the device of a claim only if it lists the claim here.",
         absent=None,
     )
     resource_claims: list[core.PodResourceClaim] = field(
@@ -66,4 +64,14 @@ class Template(Model):
         default_factory=list,
         list_map_keys=["mountPath"],
         max_items=64,
+    )
+
+
+class Template(PodTemplate):
+    """What the pod needs in this cluster; every member has the meaning it has in a pod of core/v1."""
+
+    resources: core.ResourceRequirements | None = field(
+        "Requests, limits and claims of the main container. Fractions of a core are written in thousandths (`500m`), "
+        "memory with a unit (`2Gi`). A container gets the device of a claim only if it lists the claim here.",
+        absent=None,
     )

@@ -6,18 +6,19 @@ from typing import Any
 from e2e.support.kube import Kube, Object
 
 CHILDREN = "configmaps,serviceaccounts,roles,rolebindings,persistentvolumeclaims,jobs"
+SERVING_CHILDREN = "deployments,services,poddisruptionbudgets,networkpolicies,controllerrevisions"
 OWNED = "ballast.dev/owner-kind"
 _OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "namespace")
 
 
 def end_state(kube: Kube) -> list[Object]:
     """Objects and children without what is different in every run: identities, times, and who wrote which field."""
-    solves = [_solve(obj) for obj in kube.list("cfr")]
-    children = [_child(obj, kube.namespace) for obj in kube.list(CHILDREN, OWNED)]
-    return sorted(solves + children, key=lambda o: (o["kind"], o["metadata"]["name"]))
+    owners = [_owner(obj) for obj in kube.list("cfr,moe")]
+    children = [_child(obj, kube.namespace) for obj in kube.list(f"{CHILDREN},{SERVING_CHILDREN}", OWNED)]
+    return sorted(owners + children, key=lambda o: (o["kind"], o["metadata"]["name"]))
 
 
-def _solve(obj: Object) -> Object:
+def _owner(obj: Object) -> Object:
     status = obj.get("status", {})
     return {
         "kind": obj["kind"],
@@ -43,6 +44,10 @@ def _child(obj: Object, namespace: str) -> Object:
         lean["spec"]["template"]["metadata"]["labels"] = {
             k: v for k, v in lean["spec"]["template"]["metadata"]["labels"].items() if "controller-uid" not in k
         }
+    if lean["kind"] == "Deployment":
+        lean["metadata"].pop("annotations", None)
+    if lean["kind"] == "Service":
+        lean["spec"] = {key: value for key, value in lean["spec"].items() if not key.startswith("clusterIP")}
     if lean["kind"] == "PersistentVolumeClaim":
         lean["spec"].pop("volumeName", None)
         lean["metadata"].pop("annotations", None)

@@ -1,10 +1,13 @@
 """A crash after any write leaves nothing that the next start does not put right."""
 
+from collections.abc import Callable
+
 import pytest
 
 from e2e.chaos.state import end_state
 from e2e.support.fixtures import Namespaces, OperatorHere
 from e2e.support.kube import Kube, Object, eventually, is_true, reason, solve
+from e2e.support.serving import moe
 
 MOST = 45  # far more writes than it takes; the matrix ends at the first one that is not reached
 
@@ -25,8 +28,37 @@ def ask(kube: Kube) -> None:
     )
 
 
+def settle_servings(kube: Kube) -> list[Object]:
+    """The end state once every serving says why it waits."""
+    for name in ("plain", "scaled"):
+        kube.until("moe", name, reason("Ready", "InsufficientCapacity"), 90)
+    kube.until("moe", "scaled", lambda obj: obj["spec"]["replicas"] == 2, 60)
+    kube.until("deployment", "scaled-engine", lambda obj: obj["spec"]["replicas"] == 2, 30)
+    return end_state(kube)
+
+
+def ask_servings(kube: Kube) -> None:
+    """No node takes their pods, so no image is needed. One has an autoscaler, which writes to /scale."""
+    nowhere = {"template": {"nodeSelector": {"disk": "none-such"}}}
+    kube.apply(
+        moe("plain", router=nowhere, **nowhere),
+        moe("scaled", router=nowhere, autoscaling={"minReplicas": 2, "maxReplicas": 3}, **nowhere),
+    )
+
+
+CASES: dict[str, tuple[Callable[[Kube], None], Callable[[Kube], list[Object]]]] = {
+    "solves": (ask, settle),
+    "servings": (ask_servings, settle_servings),
+}
+
+
 @pytest.mark.e2e
-def test_a_crash_after_any_write_ends_in_the_same_state(namespaces: Namespaces, operator_here: OperatorHere) -> None:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", CASES)
+def test_a_crash_after_any_write_ends_in_the_same_state(
+    case: str, namespaces: Namespaces, operator_here: OperatorHere
+) -> None:
+    ask, settle = CASES[case]
     calm = namespaces.new()
     ask(calm)
     with operator_here(calm.namespace):

@@ -13,11 +13,13 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from e2e.cluster import build, cache, shell
-from e2e.cluster.node import Node
 from e2e.cluster.versions import CTR
+
+if TYPE_CHECKING:  # a node's store is seeded from layouts too
+    from e2e.cluster.node import Node
 
 REF = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"

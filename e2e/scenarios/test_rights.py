@@ -6,12 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.scenarios.test_cfrsolve import complete
+from e2e.scenarios.test_foreign_kinds import everything
 from e2e.scenarios.test_resume import long_solve, running_pod
+from e2e.support import foreign
 from e2e.support.audit import Audit, forbidden
 from e2e.support.chart import deploy
 from e2e.support.fixtures import scale
 from e2e.support.kube import Kube, Object, eventually, is_true, reason, solve
 from e2e.support.operator import ACCOUNT, SYSTEM
+from e2e.support.serving import moe
 
 USER = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
 
@@ -44,8 +47,16 @@ def used(entries: list[Object]) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.fixture
+def foreign_kinds(admin: Kube) -> Iterator[None]:
+    """Other projects' kinds, so that the rights on them can be used."""
+    foreign.install(admin)
+    yield
+    foreign.remove(admin)
+
+
 @pytest.mark.e2e
-def test_every_right_is_used_and_no_call_is_forbidden(kube: Kube, audit: Audit) -> None:
+def test_every_right_is_used_and_no_call_is_forbidden(kube: Kube, audit: Audit, foreign_kinds: None) -> None:
     system = kube.inside(SYSTEM)
     scale(system, 0)
     system.run("delete", "lease", ACCOUNT, "--ignore-not-found")
@@ -56,6 +67,7 @@ def test_every_right_is_used_and_no_call_is_forbidden(kube: Kube, audit: Audit) 
         solve("goes", ttlSecondsAfterFinished=1),
         solve("refused", template={"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}),
     )
+    use_serving_rights(kube)
     running_pod(kube, "stops")
     kube.patch("cfr", "stops", {"spec": {"suspend": True}})
     kube.until("cfr", "stops", is_true("Suspended"), 90)
@@ -68,6 +80,30 @@ def test_every_right_is_used_and_no_call_is_forbidden(kube: Kube, audit: Audit) 
     assert forbidden(entries) == []
     assert unused == set(), "granted, and never used"
     assert {u for u in used(entries) if u[1] != "selfsubjectreviews"} <= rights
+
+
+def use_serving_rights(kube: Kube) -> None:
+    """Servings that have every kind of child, and then no longer; none of their pods need run."""
+    kept = {"cache": {"size": "16Mi"}, "resources": {"requests": {"cpu": "1000"}}}
+    kube.apply(
+        everything("groups"),
+        moe("scaled", autoscaling={"minReplicas": 2, "maxReplicas": 3}, **kept),
+        moe("hpa", autoscaling={"mode": "HPA", "maxReplicas": 3}, devices={"deviceClassName": "d"}),
+    )
+    kube.until("leaderworkerset", "groups-engine", lambda _: True, 60)
+    kube.until("moe", "scaled", lambda obj: obj["spec"]["replicas"] == 2, 60)
+    kube.until("hpa", "hpa-engine", lambda _: True, 60)
+    gone: Object = {"autoscaling": None, "access": None, "parallelism": None, "devices": None, "replicas": 0}
+    for name in ("groups", "hpa"):
+        kube.patch("moe", name, {"spec": gone})
+    kube.gone("leaderworkerset", "groups-engine", 60)
+    kube.gone("scaledobject", "groups-engine", 60)
+    kube.gone("httproute", "groups", 60)
+    kube.gone("hpa", "hpa-engine", 60)
+    kube.until("deployment", "groups-engine", lambda _: True, 60)
+    kube.patch("moe", "groups", {"spec": {"parallelism": {"tensor": 2, "nodes": 2}}})
+    kube.gone("deployment", "groups-engine", 60)
+    eventually(lambda: not kube.list("resourceclaimtemplates"), 60, lambda: "a claim template is left")
 
 
 @pytest.fixture

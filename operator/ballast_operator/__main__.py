@@ -26,7 +26,7 @@ def _run(_: argparse.Namespace) -> int:
 
     logs.configure()
     settings = Settings.from_environment()
-    asyncio.run(run(kinds(settings), settings))
+    asyncio.run(run(kinds, settings))
     return 0
 
 

@@ -1,7 +1,8 @@
 """What a kind has to say so that the one loop can reconcile it. The core knows this shape and no kind."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -56,7 +57,9 @@ class Situation(Generic[M]):
 
     model: the object, or None if its spec cannot be read; previous: the status as last written; faults: what is wrong
     with the spec; trouble: what the API server refused; missing: needs that nothing meets; complaint: the last warning
-    about a child that says nothing itself; reported: what the workload said of itself, if it was asked.
+    about a child that says nothing itself; reported: what the workload said of itself, if it was asked; gathered:
+    answers of the pods that were asked, by URL, None for one that did not answer; around: other people's objects in
+    the namespace that bear on this one; remembered: what the last observation wanted remembered, None after a restart.
     """
 
     model: M | None
@@ -69,26 +72,45 @@ class Situation(Generic[M]):
     missing: Sequence[Need] = ()
     complaint: str | None = None
     reported: Any | None = None
+    gathered: Mapping[str, Any] = field(default_factory=dict)
+    around: Sequence[Object] = ()
+    remembered: Any | None = None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something worth telling. warning: shown as Warning, else Normal."""
+
+    reason: str
+    message: str
+    warning: bool = False
 
 
 @dataclass(frozen=True)
 class Observation:
     """The status to store, when to look again, and whether the object's time is up.
 
-    again: seconds, or None to wait for a change; expired: the object asked to be deleted at this time.
+    again: seconds, or None to wait for a change; expired: the object asked to be deleted at this time; replicas: what
+    to write to the object's /scale, or None to leave it; scaled: what to tell once that is written; remember: what the
+    next observation is given.
     """
 
     status: Object
     again: float | None = None
     expired: bool = False
+    replicas: int | None = None
+    scaled: Notice | None = None
+    remember: Any | None = None
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Where a workload reports on itself, and how often to ask (seconds)."""
+    """Where a workload reports on itself, how often to ask (seconds), and what an answer (of so many bytes) means."""
 
     url: str
     period: float
+    read: Callable[[bytes], Any] = json.loads
+    largest: int = 65536
 
 
 @dataclass(frozen=True)
@@ -99,7 +121,8 @@ class Kind(Generic[M]):
     children: what to watch; removable: what to delete when it is no longer wanted; alone: a child that is made only
     when, by a fresh list, no pod of the owner can still be running, so that there is one writer of its state; needs:
     objects of the user's to look for while nothing runs; silent: a child that does not go on and does not say why, so
-    that its warnings are read; probe: where the workload can be asked how far it is.
+    that its warnings are read; probe: where the workload can be asked how far it is; probes: the same for a kind with
+    several pods to ask; around: other people's resources that bear on the object.
     """
 
     resource: Resource
@@ -112,3 +135,5 @@ class Kind(Generic[M]):
     silent: Callable[[Children], Object | None]
     probe: Callable[[Children], Probe | None]
     alone: Resource | None = None
+    probes: Callable[[M, Children], list[Probe]] = lambda _model, _children: []
+    around: Callable[[M], list[Resource]] = lambda _model: []

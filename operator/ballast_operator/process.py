@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import monotonic
 from typing import Any
 
@@ -15,6 +15,7 @@ from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ApiError, ChildConflict
 from ballast_operator.cluster.lease import Lease
+from ballast_operator.cluster.optional import served_soon, until_changed
 from ballast_operator.cluster.resync import resync
 from ballast_operator.health import Health, serve
 from ballast_operator.kind import Kind
@@ -22,12 +23,15 @@ from ballast_operator.metrics import LEADER, RECONCILE_SECONDS
 from ballast_operator.objects import Key
 from ballast_operator.queue import Queue
 from ballast_operator.reconciler import Reconciler
+from ballast_operator.resources import Resource
 from ballast_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
 EXIT_LOST = 70
 PATIENCE_SECONDS = 2
+
+MakeKinds = Callable[[Settings, Collection[Resource]], Mapping[str, Kind[Any]]]
 
 
 class Process:
@@ -42,6 +46,10 @@ class Process:
         self.core = Reconciler(kinds, client, self.cache)
         self.health = Health(self.queue, settings.stall_seconds)
         self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """Finish what is being worked on, and end."""
+        self._stop.set()
 
     async def run(self) -> None:
         """Serve probes, wait for the Lease if there is one, then work."""
@@ -134,12 +142,16 @@ class Process:
 _EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError)
 
 
-async def run(kinds: Mapping[str, Kind[Any]], settings: Settings) -> None:
+async def run(make: MakeKinds, settings: Settings) -> None:
     """Connect and run. Raises NoCredentials without credentials."""
     client = await Client.connect()
-    process = Process(kinds, settings, client)
+    present = await served_soon(client)
+    process = Process(make(settings, present), settings, client)
+    looking = asyncio.create_task(until_changed(client, present))
+    looking.add_done_callback(lambda _: process.stop())  # watches are set up once: the process starts anew
     try:
         await process.run()
     finally:
+        looking.cancel()
         await process.core.prober.close()
         await client.close()

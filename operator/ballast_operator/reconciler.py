@@ -14,12 +14,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ballast_operator.cluster.apply import Applier, Change, Result
+from ballast_operator.cluster.around import Surroundings
 from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import STATUS_MANAGER, Client
 from ballast_operator.cluster.errors import ApiError, ChildConflict
 from ballast_operator.cluster.probe import Prober
-from ballast_operator.cluster.recorder import Notice, Recorder
-from ballast_operator.kind import Children, Kind, Need, Observation, Situation, Trouble
+from ballast_operator.cluster.recorder import Recorder
+from ballast_operator.kind import Children, Kind, Need, Notice, Observation, Situation, Trouble
 from ballast_operator.metrics import APPLIED, CONDITION
 from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Key, Object, describe, digest
 from ballast_operator.resources import EVENT, POD, resource_of
@@ -37,10 +38,12 @@ class Reconciler:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     prober: Prober = field(default_factory=Prober)
     _left: dict[Key, tuple[str, Object]] = field(default_factory=dict)  # status: digest of ours, and as it was stored
+    _remembered: dict[Key, Any] = field(default_factory=dict)  # what an observation wants to know at the next one
 
     def __post_init__(self) -> None:
         self.applier = Applier(self.client, self.cache)
         self.recorder = Recorder(self.client)
+        self.surroundings = Surroundings(self.client)
 
     async def reconcile(self, key: Key) -> float | None:
         """Returns the seconds after which to look again, or None. Raises what a later try may cure."""
@@ -60,6 +63,7 @@ class Reconciler:
                 trouble = error
         observation = await self._observe(kind, key, seen, model, faults, trouble)
         await self._report(key, seen, observation)
+        await self._scale(kind, key, observation)
         if observation.expired:
             await self.client.delete(kind.resource, seen)
         if trouble is not None:
@@ -110,9 +114,26 @@ class Reconciler:
                 trouble=explain(trouble) if trouble else None,
                 missing=await self._missing(kind, key, model, children) if model is not None else (),
                 complaint=await self._complaint(kind.silent(children)),
-                reported=await self.prober.fetch(probe.url, probe.period) if probe else None,
+                reported=await self.prober.fetch(probe) if probe else None,
+                gathered=await self.prober.fetch_all(kind.probes(model, children)) if model is not None else {},
+                around=await self.surroundings.look(kind.around(model), key.namespace) if model is not None else (),
+                remembered=self._remembered.get(key),
             )
         )
+
+    async def _scale(self, kind: Kind[Any], key: Key, observation: Observation) -> None:
+        """Write the replicas that the observation asks for. Of an object that changed meanwhile, nothing is known."""
+        seen = self.cache.get(kind.resource, key.namespace, key.name)
+        if observation.replicas is not None and seen is not None:
+            try:
+                await self.client.scale(kind.resource, seen, observation.replicas)
+            except ApiError as error:
+                if error.conflict or error.not_found:  # the watch will bring us back
+                    return
+                raise
+            if observation.scaled:
+                await self.recorder.tell(seen, observation.scaled, self.clock())
+        self._remembered[key] = observation.remember
 
     async def _missing(self, kind: Kind[Any], key: Key, model: Any, children: Children) -> list[Need]:
         """Needs that the server, asked just now, has nothing for; no watch shows us the user's own objects."""
@@ -163,6 +184,7 @@ class Reconciler:
         return Children(self.cache.children(key))
 
     def _forget(self, key: Key) -> None:
+        self._remembered.pop(key, None)
         _, status = self._left.pop(key, ("", {}))
         for condition in status.get("conditions", []):
             CONDITION.remove(key.kind, key.namespace, key.name, condition["type"])
@@ -209,7 +231,27 @@ def notices(previous: Object, status: Object) -> list[Notice]:
     ]
 
 
-_QUIET = ("Queued", "Suspending", "Suspended", "Running", "Resumed", "WaitingForPods")
+_QUIET = frozenset(
+    (
+        "Queued",
+        "Suspending",
+        "Suspended",
+        "Running",
+        "Resumed",
+        "WaitingForPods",
+        "AllReplicasReady",
+        "SomeReplicasReady",
+        "ModelLoading",
+        "PodsNotReady",
+        "RouterNotReady",
+        "ScaledToZero",
+        "Holding",
+        "RollingOut",
+        "RolledOut",
+        "FollowingLoad",
+        "Delegated",
+    )
+)
 
 
 def _bad(condition: Object) -> bool:

@@ -37,17 +37,49 @@ EVENT = Resource("v1", "Event", "events")
 PERSISTENT_VOLUME_CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 POD = Resource("v1", "Pod", "pods")
 SERVICE_ACCOUNT = Resource("v1", "ServiceAccount", "serviceaccounts")
+SERVICE = Resource("v1", "Service", "services")
+CONTROLLER_REVISION = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+DEPLOYMENT = Resource("apps/v1", "Deployment", "deployments")
+HORIZONTAL_POD_AUTOSCALER = Resource("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 JOB = Resource("batch/v1", "Job", "jobs")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+NETWORK_POLICY = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+POD_DISRUPTION_BUDGET = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+RESOURCE_CLAIM_TEMPLATE = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+# Of other projects, and not in every cluster.
+HTTP_ROUTE = Resource("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
+LEADER_WORKER_SET = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
+POD_MONITOR = Resource("monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
+SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects")
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 
+OPTIONAL = (HTTP_ROUTE, LEADER_WORKER_SET, POD_MONITOR, SCALED_OBJECT)
+
 _KNOWN = {
     (resource.api_version, resource.kind): resource
-    for resource in (CONFIG_MAP, EVENT, PERSISTENT_VOLUME_CLAIM, POD, SERVICE_ACCOUNT, JOB, LEASE, ROLE, ROLE_BINDING)
+    for resource in (
+        CONFIG_MAP,
+        CONTROLLER_REVISION,
+        DEPLOYMENT,
+        EVENT,
+        HORIZONTAL_POD_AUTOSCALER,
+        JOB,
+        LEASE,
+        NETWORK_POLICY,
+        PERSISTENT_VOLUME_CLAIM,
+        POD,
+        POD_DISRUPTION_BUDGET,
+        RESOURCE_CLAIM_TEMPLATE,
+        ROLE,
+        ROLE_BINDING,
+        SERVICE,
+        SERVICE_ACCOUNT,
+        *OPTIONAL,
+    )
 }
 
 

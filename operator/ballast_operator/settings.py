@@ -15,6 +15,14 @@ class Settings:
     """BALLAST_CFR_IMAGE: image of the CFR solver."""
     cfr_gpu_image: str = "docker.io/ballast/cfr-gpu:dev"
     """BALLAST_CFR_GPU_IMAGE: the same, for pods that have a GPU."""
+    serving_image: str = "docker.io/ballast/serving:dev"
+    """BALLAST_SERVING_IMAGE: image of engines without a device."""
+    serving_gpu_image: str = "docker.io/ballast/serving-gpu:dev"
+    """BALLAST_SERVING_GPU_IMAGE: image of engines with a device."""
+    router_image: str = "docker.io/ballast/router:dev"
+    """BALLAST_ROUTER_IMAGE: image of the routers in front of engines."""
+    metrics_namespaces: tuple[str, ...] = ()
+    """BALLAST_METRICS_NAMESPACES, comma-separated: whose pods may read the metrics of engines. Empty: all."""
     image_pull_policy: str = "IfNotPresent"
     """BALLAST_IMAGE_PULL_POLICY: of the pods that the operator makes."""
     image_pull_secrets: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """What the kubelet, the router and the operator ask an engine pod, on a port of its own.
 
 Three probes that differ on purpose: `/startupz` once the model was loaded, `/readyz` while new requests are welcome,
-`/livez` as long as a restart would not help. `/status` says the same and more in JSON.
+`/livez` as long as a restart would not help. `/status` says the same and more in JSON. `/metrics` is vLLM's own page,
+here too: so the port of the API can be closed to all but routers, and whoever watches needs no key.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import metadata
 
+import aiohttp
 from aiohttp import web
 
 from ballast_serving.launch import Pod
+
+METRICS_TIMEOUT = 5.0  # seconds
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -25,6 +29,7 @@ async def probes(pod: Pod, port: int) -> AsyncIterator[None]:
     app.router.add_get("/readyz", _probe(pod, lambda: pod.ready))
     app.router.add_get("/livez", _probe(pod, lambda: pod.alive))
     app.router.add_get("/status", _status(pod))
+    app.router.add_get("/metrics", _metrics(pod))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "0.0.0.0", port).start()
@@ -55,6 +60,21 @@ def _status(pod: Pod) -> Handler:
                 "message": pod.failure.message if pod.failure else None,
             }
         )
+
+    return answer
+
+
+def _metrics(pod: Pod) -> Handler:
+    """vLLM's page as it is; 503 while there is none."""
+    url, limit = f"http://127.0.0.1:{pod.plan.port}/metrics", aiohttp.ClientTimeout(total=METRICS_TIMEOUT)
+
+    async def answer(_: web.Request) -> web.Response:
+        try:
+            async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as page:
+                kind = page.headers.get("Content-Type", "text/plain")
+                return web.Response(status=page.status, body=await page.read(), headers={"Content-Type": kind})
+        except (aiohttp.ClientError, TimeoutError):
+            return web.Response(status=503, text="vllm does not answer\n")
 
     return answer
 

@@ -202,3 +202,15 @@ def test_load_is_summed_over_the_engines_of_a_group() -> None:
     page = 'vllm:num_requests_running{engine="0"} 2.0\nvllm:num_requests_running{engine="1"} 3.0\n'
     load = read_load(page + 'vllm:num_requests_waiting{engine="0"} 4.0\nother 9\n')
     assert (load.running, load.waiting, load.idle) == (5, 4, False)
+
+
+async def test_the_engines_metrics_are_on_the_status_port_too() -> None:
+    made, port = pod(SERVER, "0", "0"), free_port()
+    async with probes(made, port), aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as page:
+            assert page.status == 503
+        async with running(made):
+            await until_ready(made)
+            async with session.get(f"http://127.0.0.1:{port}/metrics") as page:
+                assert page.status == 200
+                assert "vllm:num_requests_running" in await page.text()

@@ -10,5 +10,6 @@ files.py        every generated file and its text; __main__.py writes or compare
 
 from ballast_api.base import Kind
 from ballast_api.cfrsolve import CFRSolve
+from ballast_api.moeserving import MoEServing
 
-KINDS: tuple[type[Kind], ...] = (CFRSolve,)
+KINDS: tuple[type[Kind], ...] = (CFRSolve, MoEServing)

@@ -7,6 +7,11 @@ from ballast_api.base import Column, Kind
 from ballast_api.schema import structural
 
 LABEL_VALUE = 63  # longest value of a label, and longest name of a child that becomes one
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
 ROOT = {
     "apiVersion": f"Version of the API that the object is written in: {GROUP}/{VERSION}.",
     "kind": "Kind of the object: {kind}.",
@@ -38,7 +43,7 @@ def version(kind: type[Kind]) -> dict[str, Any]:
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [column(c) for c in kind.columns],
-        "subresources": {"status": {}},
+        "subresources": {"status": {}} | ({"scale": SCALE} if kind.scaled else {}),
         "schema": {"openAPIV3Schema": root(kind)},
     }
 
@@ -64,7 +69,8 @@ def root(kind: type[Kind]) -> dict[str, Any]:
         "properties": {"name": {"type": "string", "maxLength": longest_name(kind)}},
     }
     required = [key for key in schema["required"] if key != "metadata"]
-    return schema | {"required": required, "properties": members, "x-kubernetes-validations": [dotless(kind)]}
+    validations = [dotless(kind), *schema.get("x-kubernetes-validations", [])]
+    return schema | {"required": required, "properties": members, "x-kubernetes-validations": validations}
 
 
 def longest_name(kind: type[Kind]) -> int:

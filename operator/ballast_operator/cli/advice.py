@@ -19,6 +19,9 @@ class Advice:
 _POD_EVENTS = "kubectl -n {namespace} describe pods -l ballast.dev/owner-name={name}"
 _POD_LOGS = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} --tail=50"
 _STRATEGY = "kubectl -n {namespace} get configmap {name}-strategy -o jsonpath='{{.data.strategy\\.csv}}'"
+_POD_SAID = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} -c engine --tail=50 --prefix"
+_WATCH = "kubectl -n {namespace} get {kind} {name} -w"
+_SCALERS = "kubectl -n {namespace} get horizontalpodautoscalers"
 _OBJECT = "kubectl -n {namespace} get {kind} {name} -o yaml"
 
 ADVICE: dict[Reason, Advice] = {
@@ -102,6 +105,38 @@ ADVICE: dict[Reason, Advice] = {
     Reason.BACKOFF_LIMIT_EXCEEDED: Advice("more pods failed than spec.backoffLimit allows", _POD_LOGS),
     Reason.DEADLINE_EXCEEDED: Advice("it ran longer than spec.activeDeadlineSeconds", _OBJECT),
     Reason.SOLVER_FAILED: Advice("the solver ended with an error of its own", _POD_LOGS),
+    Reason.ALL_REPLICAS_READY: Advice("nothing: it serves", "kubectl -n {namespace} get {kind} {name} -o wide"),
+    Reason.SOME_REPLICAS_READY: Advice("requests are answered, and further replicas are on their way", _WATCH),
+    Reason.MODEL_LOADING: Advice(
+        "a replica is loading the model, for as long as startup.timeoutSeconds at most", _POD_SAID
+    ),
+    Reason.PODS_NOT_READY: Advice("pods are being started or stopped", _POD_EVENTS),
+    Reason.ROUTER_NOT_READY: Advice(
+        "no pod of the router runs, so nobody is answered",
+        "kubectl -n {namespace} describe pods -l ballast.dev/owner-name={name},app.kubernetes.io/component=router",
+    ),
+    Reason.SCALED_TO_ZERO: Advice(
+        "there are no replicas, since nobody asked for long or somebody scaled it down", _OBJECT
+    ),
+    Reason.HOLDING: Advice("no replica serves; the router holds what is asked until one does", _POD_EVENTS),
+    Reason.ROLLING_OUT: Advice("nothing: replicas are replaced one after the other", _WATCH),
+    Reason.ROLLED_OUT: Advice("nothing: every replica is of the present revision", _WATCH),
+    Reason.ROLLOUT_BLOCKED: Advice("a pod of the new revision does not become ready; the old ones go on", _POD_EVENTS),
+    Reason.CRASH_LOOPING: Advice("the container ends again and again", _POD_LOGS),
+    Reason.MODEL_NOT_FOUND: Advice("there is no model at the path, or of the id, that spec.model names", _POD_SAID),
+    Reason.INVALID_ENGINE_ARGS: Advice("vLLM does not know, or does not take, an argument of spec.engine", _OBJECT),
+    Reason.STARTUP_TIMEOUT: Advice("the model was not loaded within startup.timeoutSeconds", _POD_SAID),
+    Reason.ENGINE_FAILED: Advice("vLLM ended with an error of its own", _POD_SAID),
+    Reason.FOLLOWING_LOAD: Advice("nothing: replicas follow the load", _OBJECT),
+    Reason.DELEGATED: Advice("nothing: an autoscaler of the cluster decides", _SCALERS),
+    Reason.METRICS_UNAVAILABLE: Advice(
+        "engines do not answer, or the autoscaler finds no metrics: an adapter or the metrics API is missing", _SCALERS
+    ),
+    Reason.AUTOSCALER_CONFLICT: Advice("two autoscalers want to set the same replicas", _SCALERS),
+    Reason.AUTOSCALER_OFF: Advice(
+        "a HorizontalPodAutoscaler does nothing while replicas are 0",
+        "kubectl -n {namespace} scale {kind} {name} --replicas=1",
+    ),
 }
 
 UNSEEN = Advice(

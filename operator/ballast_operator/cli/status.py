@@ -19,19 +19,39 @@ async def run(client: Client, chosen: argparse.Namespace) -> int:
 
 
 def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
-    """The tree: the object, its conditions, its children, and pods under their Job."""
+    """The tree: the object, its conditions, its children, and pods under what runs them."""
     status = obj.get("status", {})
-    yield f"{target}  {status.get('phase', 'Unknown')}{_progress(status)}"
+    yield f"{target}  {_state(status)}{_progress(status)}"
     for found in status.get("conditions", []):
         yield f"  {found['type']}={found['status']} {found['reason']}: {found['message']}"
+    for found in status.get("problems", []):
+        yield f"  pod {found['pod']} {found['reason']}: {found['message']}"
     others = [child for child in children.objects if child["kind"] != "Pod"]
     for child in others:
-        last = child is others[-1] and child["kind"] != "Job"
+        last, pods = child is others[-1], _run_by(child, children)
         yield f"{'└' if last else '├'}── {child['kind']} {child['metadata']['name']}{_say(child)}"
-        if child["kind"] == "Job":
-            pods = children.all("Pod")
-            for pod in pods:
-                yield f"│   {'└' if pod is pods[-1] else '├'}── Pod {pod['metadata']['name']}{_say(pod)}"
+        for pod in pods:
+            stem, branch = " " if last else "│", "└" if pod is pods[-1] else "├"
+            yield f"{stem}   {branch}── Pod {pod['metadata']['name']}{_say(pod)}"
+
+
+def _state(status: Object) -> str:
+    ready = condition({"status": status}, "Ready")
+    serving = {"True": "Ready", "False": "not Ready"}.get(ready["status"]) if ready else None
+    return str(status.get("phase") or serving or "Unknown")
+
+
+def _run_by(child: Object, children: Children) -> list[Object]:
+    """The pods that a child runs: all of a Job's, those of its selector of a Deployment's, of its name of a group's."""
+    if child["kind"] == "Job":
+        return children.all("Pod")
+    selector = {
+        "Deployment": child.get("spec", {}).get("selector", {}).get("matchLabels"),
+        "LeaderWorkerSet": {"leaderworkerset.sigs.k8s.io/name": child["metadata"]["name"]},
+    }.get(child["kind"])
+    if not selector:
+        return []
+    return [pod for pod in children.all("Pod") if selector.items() <= (pod["metadata"].get("labels") or {}).items()]
 
 
 def _progress(status: Object) -> str:
@@ -42,6 +62,10 @@ def _progress(status: Object) -> str:
         parts.append(f"exploitability {status['exploitability']}")
     if "iterationsPerSecond" in status:
         parts.append(f"{status['iterationsPerSecond']} iterations/s")
+    if "availableReplicas" in status:
+        parts.append(f"{status['availableReplicas']} of {status.get('replicas', 0)} replicas serve")
+    if status.get("heldRequests"):
+        parts.append(f"{status['heldRequests']} requests held")
     if "etaSeconds" in status:
         parts.append(f"about {status['etaSeconds']} s left")
     return f"  ({', '.join(parts)})" if parts else ""
@@ -54,6 +78,9 @@ def _say(child: Object) -> str:
         status = child.get("status", {})
         counts = [f"{status[name]} {name}" for name in ("active", "succeeded", "failed") if status.get(name)]
         return f"  {', '.join(counts) or 'no pods yet'}"
+    if child["kind"] in ("Deployment", "LeaderWorkerSet"):
+        ready, wanted = child.get("status", {}).get("readyReplicas", 0), child["spec"].get("replicas", 1)
+        return f"  {ready} of {wanted} ready"
     if child["kind"] == "PersistentVolumeClaim":
         return f"  {child.get('status', {}).get('phase', 'Pending')}"
     return ""

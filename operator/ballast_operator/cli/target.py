@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ballast_operator.cluster.client import Client
+from ballast_operator.cluster.errors import ApiError
 from ballast_operator.kind import Children, Kind
 from ballast_operator.kinds import kinds
 from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Object
+from ballast_operator.resources import OPTIONAL
 from ballast_operator.settings import Settings
 
 
@@ -51,7 +53,11 @@ class Target:
         selector = f"{OWNER_KIND}={self.kind.resource.kind},{OWNER_NAME}={self.name}"
         found: list[Object] = []
         for resource in self.kind.children:
-            found += await client.list(resource, self.namespace, selector)
+            try:
+                found += await client.list(resource, self.namespace, selector)
+            except ApiError as error:
+                if not (error.not_found and resource in OPTIONAL):  # another project's, and not in this cluster
+                    raise
         return Children(found)
 
 

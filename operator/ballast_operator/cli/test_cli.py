@@ -2,23 +2,28 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from ballast_api.conditions import Reason
 from ballast_api.yamltext import dump
+from ballast_operator import testing_serving
 from ballast_operator.cli import status, why
 from ballast_operator.cli.advice import ADVICE, fill
 from ballast_operator.cli.page import page
 from ballast_operator.cli.render import render_file
 from ballast_operator.cli.target import Target, UnknownTarget
 from ballast_operator.kind import Children
+from ballast_operator.objects import Object
+from ballast_operator.observe import moeserving
 from ballast_operator.observe.cfrsolve import observe
 from ballast_operator.settings import Settings
 from ballast_operator.testing import job, pod, situation, solve_object
 
 LEDUC = Target.parse("cfr/leduc", "team-a")
+QWEN = Target.parse("moe/qwen", "team-a")
 
 
 def test_every_reason_has_a_cause_and_a_command() -> None:
@@ -50,6 +55,36 @@ def test_status_is_a_tree_with_the_pods_under_their_job() -> None:
     assert "CFRSolve team-a/leduc  Running  (iteration 5)" in text
     assert "── Job leduc-solve  1 active" in text
     assert "── Pod leduc-solve-x  Running on node1" in text
+
+
+def serving_seen(*children: Object, **spec: Any) -> Object:
+    """A serving with the status that the operator gives it."""
+    asked = testing_serving.situation(testing_serving.serving(**spec), *children)
+    status = moeserving.observe(asked, testing_serving.INSTALLATION).status
+    return testing_serving.serving_object(status=status, **spec)
+
+
+SERVING = (testing_serving.deployment(), testing_serving.deployment("router", replicas=2), testing_serving.pod())
+
+
+def test_a_serving_says_whether_it_is_ready_and_which_pods_run_what() -> None:
+    text = "\n".join(status.lines(QWEN, serving_seen(*SERVING), Children(SERVING)))
+    assert "MoEServing team-a/qwen  Ready  (1 of 1 replicas serve)" in text
+    assert "├── Deployment qwen-engine  0 of 1 ready" in text
+    assert list(why.lines(QWEN, serving_seen(*SERVING)))[0].startswith(
+        "MoEServing team-a/qwen is Ready (AllReplicasReady)"
+    )
+
+
+def test_why_names_the_autoscaler_of_what_is_ready_if_that_is_the_trouble() -> None:
+    hpa = testing_serving.child("HorizontalPodAutoscaler", "qwen-engine", "autoscaling/v2")
+    said = {"type": "ScalingActive", "status": "False", "reason": "FailedGetResourceMetric", "message": "no metrics"}
+    scaled = serving_seen(
+        *SERVING, hpa | {"status": {"conditions": [said]}}, autoscaling={"mode": "HPA", "maxReplicas": 2}
+    )
+    head, _, command = why.lines(QWEN, scaled)
+    assert "is Ready (MetricsUnavailable)" in head
+    assert command.endswith("get horizontalpodautoscalers")
 
 
 @pytest.mark.parametrize("words", ["leduc", "pods/leduc", "cfr/", ""])

@@ -32,5 +32,6 @@ async def run(client: Client, chosen: argparse.Namespace) -> int:
 
 
 def _state(obj: Object) -> str:
-    found = next((c for c in obj.get("status", {}).get("conditions", []) if c["type"] == "Progressing"), None)
+    by_type = {c["type"]: c for c in obj.get("status", {}).get("conditions", [])}
+    found = by_type.get("Ready") or by_type.get("Progressing")
     return f"{found['reason']}: {found['message']}" if found else "no status yet"

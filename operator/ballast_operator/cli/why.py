@@ -27,16 +27,24 @@ def lines(target: Target, obj: Object) -> Iterator[str]:
         yield from _three(target, f"{target} {state}", UNSEEN)
         return
     reason = found["reason"]
-    head = f"{target} is {status.get('phase', 'Unknown')} ({reason}): {found['message']}"
+    state = status.get("phase") or ("Ready" if condition(obj, "Ready") else "not Ready")
+    head = f"{target} is {state} ({reason}): {found['message']}"
     yield from _three(target, head, ADVICE[Reason(reason)])
 
 
 def _deciding(obj: Object) -> Object | None:
-    """The condition that says most: an end, else suspended, else how it goes on."""
+    """The condition that says most: an end, else suspended, else whether it is ready, else how it goes on.
+
+    What is ready may still have an autoscaler that cannot do its work.
+    """
     for name in ("Failed", "Complete", "Suspended"):
         if found := condition(obj, name):
             return found
-    return next((c for c in obj.get("status", {}).get("conditions", []) if c["type"] == "Progressing"), None)
+    by_type: dict[str, Object] = {c["type"]: c for c in obj.get("status", {}).get("conditions", [])}
+    ready, scaling = by_type.get("Ready"), by_type.get("Autoscaling")
+    if ready and ready["status"] == "True" and scaling and scaling["status"] == "False":
+        return scaling
+    return ready or by_type.get("Progressing")
 
 
 def _three(target: Target, head: str, advice: Advice) -> Iterator[str]:

@@ -30,6 +30,7 @@ class NoCredentials(Exception):
 
 MANAGER = "ballast"
 STATUS_MANAGER = "ballast-status"
+SCALE_MANAGER = "ballast-autoscaler"
 REQUEST_SECONDS = 15
 PAGE = 500
 
@@ -108,6 +109,23 @@ class Client:
         """Replace an object; its resource version must be the present one, else ApiError.conflict."""
         path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
         return await self._request("PUT", path, {"fieldManager": MANAGER}, obj)
+
+    async def scale(self, resource: Resource, obj: Object, replicas: int) -> None:
+        """Set an object's replicas through /scale, if it is as we saw it; ApiError.conflict if it changed since."""
+        meta = obj["metadata"]
+        path = resource.path(meta["namespace"], meta["name"], "scale")
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"replicas": replicas}}
+        await self._request("PATCH", path, {"fieldManager": SCALE_MANAGER}, body, "application/merge-patch+json")
+
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the API server has this resource: its CRD may not be installed."""
+        try:
+            found = await self._request("GET", f"/{'apis' if resource.group else 'api'}/{resource.api_version}")
+        except ApiError as error:
+            if error.not_found:
+                return False
+            raise
+        return any(each["name"] == resource.plural for each in found.get("resources", []))
 
     async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
         """Delete exactly this object (by uid, so never a namesake made since); False if it is gone already."""

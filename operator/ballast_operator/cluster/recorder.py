@@ -7,19 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ballast_operator.cluster.client import Client
+from ballast_operator.kind import Notice
 from ballast_operator.objects import Object, digest, format_time
 
 COMPONENT = "ballast-operator"
 LONGEST_MESSAGE = 950  # the server refuses 1,024; room for a namespace name in front
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Something worth telling. warning: shown as Warning, else Normal."""
-
-    reason: str
-    message: str
-    warning: bool = False
 
 
 @dataclass

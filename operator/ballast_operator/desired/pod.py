@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ballast_api.template import Template
+from ballast_api.template import PodTemplate, Template
 from ballast_operator.objects import Object
 
 USER = 65532
@@ -23,7 +23,7 @@ RESTRICTED_CONTAINER = {
 
 
 def pod_template(
-    template: Template,
+    template: PodTemplate,
     labels: dict[str, str],
     container: Object,
     volumes: Sequence[Object],
@@ -65,10 +65,11 @@ def pod_template(
     return {"metadata": metadata, "spec": spec}
 
 
-def _container(template: Template, container: Object) -> Object:
+def _container(template: PodTemplate, container: Object) -> Object:
     merged = {**container, "securityContext": RESTRICTED_CONTAINER}
-    if template.resources:
+    if isinstance(template, Template) and template.resources:
         merged["resources"] = template.resources
-    merged["env"] = [*container.get("env", []), *template.env]
+    theirs = {variable["name"] for variable in template.env}  # a list with a name twice is refused
+    merged["env"] = [*(own for own in container.get("env", []) if own["name"] not in theirs), *template.env]
     merged["volumeMounts"] = [*container.get("volumeMounts", []), *template.volume_mounts]
     return {name: value for name, value in merged.items() if value not in ([], {})}

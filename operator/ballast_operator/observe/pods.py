@@ -53,9 +53,22 @@ def ending(pod: Object, container: str) -> Ending | None:
     for status in pod.get("status", {}).get("containerStatuses") or []:
         ended = status.get("state", {}).get("terminated")
         if status.get("name") == container and ended:
-            message = str(ended.get("message", ""))
-            return Ending(int(ended["exitCode"]), str(ended.get("reason", "")), message, _said(message))
+            return _ending(ended)
     return None
+
+
+def last_ending(pod: Object, container: str) -> Ending | None:
+    """How a container of this name ended last, be it that it runs again; None if it never did."""
+    for status in pod.get("status", {}).get("containerStatuses") or []:
+        if status.get("name") == container:
+            ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
+            return _ending(ended) if ended else None
+    return None
+
+
+def _ending(ended: Object) -> Ending:
+    message = str(ended.get("message", ""))
+    return Ending(int(ended["exitCode"]), str(ended.get("reason", "")), message, _said(message))
 
 
 def _said(message: str) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""What to ask the cluster about a serving: its pods for numbers, its namespace for other autoscalers."""
+
+from ballast_api.autoscaling import Mode
+from ballast_api.moeserving import MoEServing
+from ballast_operator.desired.moeserving.installation import SCALED_OBJECT, Installation
+from ballast_operator.desired.moeserving.parts import COMPONENT, ENGINE, ROUTER
+from ballast_operator.kind import Children, Need, Probe
+from ballast_operator.objects import Object
+from ballast_operator.observe.moeserving import vllm
+from ballast_operator.observe.moeserving.view import ready, status_url
+from ballast_operator.observe.pods import may_run, phase, waiting
+from ballast_operator.resources import HORIZONTAL_POD_AUTOSCALER, PERSISTENT_VOLUME_CLAIM, Resource
+from ballast_operator.resources import SCALED_OBJECT as SCALED_OBJECTS
+
+POLL_SECONDS = 4.0  # shorter than the pause between two looks, so that each look has fresh numbers
+
+
+def probes(serving: MoEServing, children: Children) -> list[Probe]:
+    """Engines' metrics for the autoscaler of mode Operator; routers' counts for it, and while no engine is ready."""
+    pods = [pod for pod in children.all("Pod") if may_run(pod) and status_url(pod, "")]
+    engines = [pod for pod in _of(pods, ENGINE) if ready(pod)]
+    routers = [pod for pod in _of(pods, ROUTER) if phase(pod) == "Running"]
+    scaling = serving.spec.autoscaling
+    ours = scaling is not None and scaling.mode is Mode.OPERATOR
+    found = [Probe(status_url(pod, "status"), POLL_SECONDS) for pod in routers if ours or not engines]
+    if ours:
+        found += [Probe(status_url(pod, "metrics"), POLL_SECONDS, vllm.read, vllm.LARGEST) for pod in engines]
+    return found
+
+
+def around(installation: Installation) -> list[Resource]:
+    """Autoscalers that somebody else may have pointed at the serving or at its child."""
+    return [HORIZONTAL_POD_AUTOSCALER, *([SCALED_OBJECTS] if SCALED_OBJECT in installation.optional else [])]
+
+
+def needs(serving: MoEServing, children: Children) -> list[Need]:
+    """Volumes that the spec names, looked for while a pod waits. Secrets are not: the operator may not read any."""
+    pods = _of(children.all("Pod"), ENGINE)
+    if pods and all(phase(pod) != "Pending" for pod in pods):
+        return []
+    found = []
+    if volume := serving.spec.model.persistent_volume_claim:
+        found.append(Need(PERSISTENT_VOLUME_CLAIM, volume.claim_name, "model.persistentVolumeClaim"))
+    if claim := serving.spec.cache.persistent_volume_claim:
+        found.append(Need(PERSISTENT_VOLUME_CLAIM, claim.claim_name, "cache.persistentVolumeClaim"))
+    return found
+
+
+def silent(children: Children) -> Object | None:
+    """A pod that is on a node and does not start: only Events tell why."""
+    for pod in children.all("Pod"):
+        if phase(pod) == "Pending" and pod["spec"].get("nodeName") and not waiting(pod):
+            return pod
+    return None
+
+
+def _of(pods: list[Object], role: str) -> list[Object]:
+    return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(COMPONENT) == role]

@@ -1,0 +1,122 @@
+"""What is wrong with single pods, as a list of small questions in the order in which a person would ask them.
+
+A pod that restarted because its container failed stays a problem until it is ready again: between two crashes it looks
+as if it were just loading.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ballast_api.conditions import Reason
+from ballast_operator.objects import Object
+from ballast_operator.observe.moeserving.view import View, ready
+from ballast_operator.observe.pods import Ending, condition, last_ending, phase, waiting
+
+_SAID = (
+    Reason.MODEL_NOT_FOUND,
+    Reason.INVALID_ENGINE_ARGS,
+    Reason.OUT_OF_MEMORY,
+    Reason.STARTUP_TIMEOUT,
+    Reason.ENGINE_FAILED,
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why one pod does not serve."""
+
+    pod: str
+    reason: Reason
+    message: str
+
+
+Question = Callable[[View, Object], tuple[Reason, str] | None]
+
+
+def not_scheduled(view: View, pod: Object) -> tuple[Reason, str] | None:
+    """Why no node takes the pod, in the scheduler's own words. One for which an old pod is about to make room waits."""
+    found = condition(pod, "PodScheduled")
+    if found is None or found["status"] != "False" or found.get("reason") == "SchedulingGated":
+        return None
+    if view.serving.spec.rollout.max_surge is None and _another_gives_way(view, pod):
+        return None
+    message = str(found.get("message", ""))
+    reason = Reason.INSUFFICIENT_CAPACITY
+    if "resourceclaim" in message.lower() or "cannot allocate all claims" in message:
+        reason = Reason.CLAIM_PENDING
+    elif "persistentvolumeclaim" in message.lower():
+        reason = Reason.VOLUME_PENDING
+    return reason, f"no node fits it: {message}"
+
+
+def image_not_pulled(_: View, pod: Object) -> tuple[Reason, str] | None:
+    found = waiting(pod)
+    if found is None or "Image" not in found["reason"]:
+        return None
+    image = pod["spec"]["containers"][0]["image"]
+    return Reason.IMAGE_PULL_FAILED, f"image {image}: {found['reason']}: {found.get('message', '')}"
+
+
+def failed(view: View, pod: Object) -> tuple[Reason, str] | None:
+    """How its container ended, if it did and has not been ready since."""
+    end = last_ending(pod, view.container(pod))
+    if end is None or ready(pod) or (end.exit_code == 0 and not _crashing(pod)):
+        return None
+    return _why(end), _how(pod, end)
+
+
+def not_created(_: View, pod: Object) -> tuple[Reason, str] | None:
+    found = waiting(pod)
+    if found is None:
+        return None
+    return Reason.CONTAINER_CONFIG_INVALID, f"{found['reason']}: {found.get('message', '')}"
+
+
+def not_mounted(view: View, pod: Object) -> tuple[Reason, str] | None:
+    """A pod on its node that cannot start, in the kubelet's words."""
+    if phase(pod) != "Pending" or not pod["spec"].get("nodeName") or view.situation.complaint is None:
+        return None
+    claimed = "claim" in view.situation.complaint.lower() and bool(pod["spec"].get("resourceClaims"))
+    return Reason.CLAIM_PENDING if claimed else Reason.VOLUME_PENDING, f"it cannot start: {view.situation.complaint}"
+
+
+QUESTIONS: list[Question] = [not_scheduled, image_not_pulled, failed, not_created, not_mounted]
+
+
+def problems(view: View) -> list[Problem]:
+    """One for each pod that has one: engines first, and of these the revision that is asked for."""
+    found = []
+    for pod in sorted(view.pods, key=lambda pod: (view.role(pod) == "router", view.revision_of(pod) != view.revision)):
+        if pod["metadata"].get("deletionTimestamp"):
+            continue
+        answer = next((answer for ask in QUESTIONS if (answer := ask(view, pod))), None)
+        if answer:
+            found.append(Problem(pod["metadata"]["name"], *answer))
+    return found
+
+
+def _another_gives_way(view: View, pod: Object) -> bool:
+    revision, role = view.revision_of(pod), view.role(pod)
+    return any(view.role(other) == role and view.revision_of(other) != revision for other in view.pods)
+
+
+def _crashing(pod: Object) -> bool:
+    return (waiting(pod) or {}).get("reason") == "CrashLoopBackOff"
+
+
+def _why(end: Ending) -> Reason:
+    said = end.said.get("reason")
+    known = next((reason for reason in _SAID if reason.value == said), None)
+    if known:
+        return known
+    return Reason.OUT_OF_MEMORY if end.reason == "OOMKilled" else Reason.CRASH_LOOPING
+
+
+def _how(pod: Object, end: Ending) -> str:
+    restarts = max((s.get("restartCount", 0) for s in pod["status"].get("containerStatuses") or []), default=0)
+    times = f" ({restarts} restarts)" if restarts > 1 else ""
+    if end.reason == "OOMKilled":
+        return f"it was killed for memory{times}; raise resources.limits.memory"
+    last = (end.message.strip().splitlines() or [""])[-1]
+    said = str(end.said.get("message") or last)
+    return f"it failed with exit code {end.exit_code}{times}" + (f": {said}" if said else "")
