@@ -28,7 +28,7 @@ test-long: .venv/ready ## races, crash matrices, scale
 lint: .venv/ready ## ruff, mypy strict, import rules
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy crds operator workloads charts e2e
+	.venv/bin/mypy crds operator drivers workloads charts e2e
 	.venv/bin/lint-imports
 
 cluster-up: .venv/ready ## the local Kubernetes; writes .cluster/kubeconfig
