@@ -70,8 +70,9 @@ class Kind(Model):
     kind: ClassVar[str]
     plural: ClassVar[str]
     short_names: ClassVar[Sequence[str]] = ()
+    namespaced: ClassVar[bool] = True
     columns: ClassVar[Sequence[Column]] = ()
-    child_suffixes: ClassVar[Sequence[str]] = ()  # children are called NAME + suffix, and must fit a label value
+    child_suffixes: ClassVar[Sequence[str]] = ("",)  # children are called NAME + suffix, and must fit a label value
 
 
 def field(description: str = "", /, **limits: Any) -> Any:

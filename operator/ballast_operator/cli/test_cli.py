@@ -25,9 +25,10 @@ def test_every_reason_has_a_cause_and_a_command() -> None:
     unseen = {Reason.DELETING, Reason.RESUMED} | (set(Reason) - set(Reason))
     for reason in set(Reason) - unseen:
         assert ADVICE[reason].cause
-        assert "{" not in fill(ADVICE[reason].command, "cfr", "team-a", "leduc").replace("{.data", "").replace(
-            '{"spec":{', ""
-        )
+        filled = fill(ADVICE[reason].command, "cfr", "team-a", "leduc")
+        for jsonpath in ("{.data", "{.items[", "{.status.", '{"spec":{'):
+            filled = filled.replace(jsonpath, "")
+        assert "{" not in filled
 
 
 def test_why_names_the_cause_and_the_next_command() -> None:
