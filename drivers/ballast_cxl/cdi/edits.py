@@ -44,7 +44,7 @@ def variable(*words: str) -> str:
 
 
 def document(shares: Sequence[tuple[Share, Device]]) -> Document:
-    """The claim's file, in the oldest version of the format that can say it: runtimes refuse what is newer than they."""
+    """The claim's file, in the oldest version that can say it, since a runtime refuses versions it does not know."""
     made = {
         "cdiVersion": rules.KNOWN_VERSIONS[-1],
         "kind": KIND,

@@ -39,7 +39,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         handle, scratch = tempfile.mkstemp(prefix=".ballast-", suffix=".tmp", dir=self.folder)
         try:
-            with open(handle, "w") as file:
+            with os.fdopen(handle, "w") as file:
                 file.write(text)
                 os.fchmod(file.fileno(), 0o644)
                 file.flush()

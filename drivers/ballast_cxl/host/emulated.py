@@ -2,7 +2,8 @@
 
 The emulator links a region's bytes to `ROOT/ports/PORT/SERIAL` when it assigns the port, and removes the link when it
 unassigns it. Containers get the file by a bind mount. The memory is this machine's own and coherent, so there is
-nothing to flush; everything else (who may attach, when, and in which order it is taken down) is as with real devices.
+nothing to flush and nobody is killed when a file goes; who may attach, when, and in which order things are taken down
+is as with real devices.
 """
 
 import re
@@ -48,7 +49,7 @@ class EmulatedHost:
 
     def detach(self, slot: Slot) -> None:
         path = self._path(slot)
-        if path.exists() and (pids := users(path, self._proc)):
+        if path.exists() and (pids := users(path, self._proc, hidden=True)):
             raise InUse(f"{path.name} on port {slot.port} is in use by process {', '.join(map(str, pids))}")
 
     def _path(self, slot: Slot) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ballast_cxl.host import Device, HostError, InUse, NotThere, Slot
-from ballast_cxl.host.users import users
+from ballast_cxl.host.users import Hidden, users
 
 Run = Callable[[Sequence[str]], str]
 STEP_SECONDS = 30
@@ -140,14 +140,20 @@ class LinuxHost:
             raise HostError(f"{dax} maps in units of {align} bytes; containers count on {ALIGN}")
         node = self._root / "dev" / dax
         self._await(node.exists, f"the device node /dev/{dax}")
-        number = os.stat(node).st_rdev
+        number = node.stat().st_rdev
         return Device(f"/dev/{dax}", size, (os.major(number), os.minor(number)))
 
     # -- taking down
 
     def _refuse_users(self, dax: str) -> None:
         node = self._root / "dev" / dax
-        if node.exists() and (pids := users(node, self._root / "proc")):
+        if not node.exists():
+            return
+        try:
+            pids = users(node, self._root / "proc")
+        except Hidden as error:
+            raise InUse(f"{dax} may be in use: {error}") from error
+        if pids:
             raise InUse(f"{dax} is in use by process {', '.join(map(str, pids))}")
 
     def _drop_dead_regions(self) -> None:

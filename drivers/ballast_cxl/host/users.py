@@ -13,34 +13,48 @@ from pathlib import Path
 Identity = tuple[str, int, int]
 
 
-def users(path: Path, proc: Path = Path("/proc")) -> list[int]:
-    """Process ids, in order, other than our own. Needs root, and the host's process namespace to see all of them."""
-    wanted = _identity(os.stat(path))
-    own = os.getpid()
-    pids = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if pid != own and any(seen == wanted for seen in _held(proc / str(pid)))]
+class Hidden(Exception):
+    """A process does not let us look into it, so nobody knows what it uses."""
+
+
+def users(path: Path, proc: Path = Path("/proc"), *, hidden: bool = False) -> list[int]:
+    """Process ids, in order, other than our own. Needs the host's process namespace and CAP_SYS_PTRACE to see all.
+
+    hidden: pass over processes that we may not look into, instead of raising Hidden.
+    """
+    wanted = _identity(path.stat())
+    found = []
+    for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
+        if pid == os.getpid():
+            continue
+        try:
+            if any(seen == wanted for seen in _held(proc / str(pid))):
+                found.append(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        except PermissionError as error:
+            if not hidden:
+                raise Hidden(f"process {pid} does not let us look into it; CAP_SYS_PTRACE is needed") from error
+    return found
 
 
 def _held(process: Path) -> Iterator[Identity]:
     """What a process holds: open files, and files that are mapped shared (a mapping outlives its descriptor)."""
-    try:
-        for entry in (process / "fd").iterdir():
-            yield from _look(entry)
-        for line in (process / "maps").read_text().splitlines():
-            addresses, permissions, *_ = line.split(maxsplit=2)
-            if permissions.endswith("s"):
-                # The kernel names the entry without leading zeros, the table of mappings pads with them.
-                begin, end = (f"{int(part, 16):x}" for part in addresses.split("-"))
-                yield from _look(process / "map_files" / f"{begin}-{end}")
-    except (FileNotFoundError, ProcessLookupError):
-        return  # it ended while we looked
+    for entry in (process / "fd").iterdir():
+        yield from _look(entry)
+    for line in (process / "maps").read_text().splitlines():
+        addresses, permissions, *_ = line.split(maxsplit=2)
+        if permissions.endswith("s"):
+            # The kernel names the entry without leading zeros, the table of mappings pads with them.
+            begin, end = (f"{int(part, 16):x}" for part in addresses.split("-"))
+            yield from _look(process / "map_files" / f"{begin}-{end}")
 
 
 def _look(entry: Path) -> Iterator[Identity]:
     try:
         yield _identity(entry.stat())
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return
+    except (FileNotFoundError, ProcessLookupError):
+        return  # closed or unmapped while we looked
 
 
 def _identity(found: os.stat_result) -> Identity:

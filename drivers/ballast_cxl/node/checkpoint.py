@@ -125,7 +125,9 @@ def parse(text: str, name: str = "the checkpoint") -> Entries:
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{name} is damaged ({error!r}); {way_out}") from error
     if version != VERSION:
-        raise CheckpointError(f"{name} has version {version}, this plugin knows {VERSION}; use the plugin that wrote it")
+        raise CheckpointError(
+            f"{name} has version {version}, this plugin knows {VERSION}; use the plugin that wrote it"
+        )
     if checksum != _checksum(data):
         raise CheckpointError(f"{name} is damaged: its checksum does not fit; {way_out}")
     return {uid: _entry(entry) for uid, entry in data.items()}

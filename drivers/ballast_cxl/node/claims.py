@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ballast_cxl.cdi.edits import container_path, variable
+from ballast_cxl.names import DRIVER
 
-DRIVER = "cxl.ballast.dev"
 CONFIG_API = "ballast.dev/v1alpha1"
 CONFIG_KIND = "AttachConfig"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"

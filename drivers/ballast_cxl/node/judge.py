@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ballast_cxl.host import Slot
+from ballast_cxl.names import region_device
 from ballast_cxl.node.checkpoint import Region
 from ballast_cxl.node.claims import Refused
+from ballast_cxl.quantity import to_bytes
 
 Object = Mapping[str, Any]
 
 COMPOSED, SCRUBBING, ASSIGNED = "Composed", "Scrubbing", "Assigned"
-REGION_DEVICE = "region-"
 
 
 class NotYet(Exception):
@@ -29,10 +30,9 @@ def reservations(blades: Iterable[Object]) -> list[Object]:
 
 def by_device(device: str, blades: Iterable[Object]) -> Object | None:
     """The entry that a device of the pool of regions stands for; it is named after the region's uid."""
-    if not device.startswith(REGION_DEVICE):
+    if not device.startswith(region_device("")):
         return None
-    short = device.removeprefix(REGION_DEVICE)
-    found = [entry for entry in reservations(blades) if entry["uid"].replace("-", "").startswith(short)]
+    found = [entry for entry in reservations(blades) if region_device(entry["uid"]) == device]
     if len(found) != 1:
         raise Refused(f"device {device} stands for {len(found)} regions of the ledger; the pod must be scheduled anew")
     return found[0]
@@ -71,4 +71,20 @@ def slot(region: Region, node: str, attachment: Object, blades: Iterable[Object]
     port = next((a for a in entry.get("attachments", []) if a["node"] == node), None)
     if port is None or port["state"] != ASSIGNED or port["generation"] != status["generation"]:
         raise NotYet(f"{what}: the ledger does not confirm its attachment to node {node} (generation or state differ)")
-    return Slot(port=status["port"], serial=str(status["serial"]), size=int(status["size"]))
+    found = place(attachment)
+    if found is None:
+        raise NotYet(f"{what}: its attachment to node {node} names no port or no serial number")
+    return found
+
+
+def place(attachment: Object) -> Slot | None:
+    """Where the fabric has, or had, the device of an attachment; None if it never was put anywhere."""
+    status = attachment.get("status", {})
+    if not status.get("serial") or not status.get("port"):
+        return None
+    return Slot(port=status["port"], serial=str(status["serial"]), size=to_bytes(str(status.get("size", 0))))
+
+
+def region_of(attachment: Object) -> Region:
+    """The region that an attachment is for."""
+    return Region(**attachment["spec"]["region"])

@@ -25,11 +25,15 @@ class Settings:
     instance: str = ""
     """POD_UID: part of the sockets' names, so that two plugins can run side by side during an update."""
     prepare_seconds: float = 30.0
-    """BALLAST_CXL_PREPARE_SECONDS: how long a call of kubelet waits (it gives up after 45); then it is told to retry."""
+    """BALLAST_CXL_PREPARE_SECONDS: how long kubelet's call waits before it is told to retry; kubelet gives up at 45."""
     renew_seconds: float = 5.0
     """BALLAST_CXL_RENEW_SECONDS: how often the node's Lease is renewed and every device is looked at."""
     lease_seconds: float = 20.0
     """BALLAST_CXL_LEASE_SECONDS: after which the controller may take a silent node's devices away at the fabric."""
+    stall_seconds: float = 120.0
+    """BALLAST_CXL_STALL_SECONDS: without a pass over the devices, after which /healthz fails."""
+    health_port: int = 8081
+    """BALLAST_CXL_HEALTH_PORT: /healthz and /metrics; 0 for any free port."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -66,12 +70,18 @@ _VARIABLES = {
     "prepare_seconds": "BALLAST_CXL_PREPARE_SECONDS",
     "renew_seconds": "BALLAST_CXL_RENEW_SECONDS",
     "lease_seconds": "BALLAST_CXL_LEASE_SECONDS",
+    "stall_seconds": "BALLAST_CXL_STALL_SECONDS",
+    "health_port": "BALLAST_CXL_HEALTH_PORT",
 }
 
 
 def _parse(variable: str, text: str, default: object) -> object:
     if isinstance(default, Path):
         return Path(text)
+    if isinstance(default, int):
+        if not text.isdigit():
+            raise ValueError(f"{variable} must be a port, not {text!r}")
+        return int(text)
     if isinstance(default, float):
         try:
             number = float(text)
