@@ -117,11 +117,11 @@ class Attachments:
         fields = f"spec.node={self._node}"
         self._objects = {obj["metadata"]["name"]: obj for obj in await self._client.list(CXL_ATTACHMENT, fields=fields)}
         self.synced.set()
-        self._ring()
+        self.ring()
         async for kind, obj in self._client.watch(CXL_ATTACHMENT, fields):
             if kind == "DELETED":
                 self._objects.pop(obj["metadata"]["name"], None)
-                self._ring()
+                self.ring()
             else:
                 self._put(obj)
 
@@ -129,9 +129,10 @@ class Attachments:
         known = self._objects.get(obj["metadata"]["name"])
         if known is None or known["metadata"]["uid"] != obj["metadata"]["uid"] or _version(known) < _version(obj):
             self._objects[obj["metadata"]["name"]] = obj
-            self._ring()
+            self.ring()
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Wake whoever waits: something changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -65,6 +65,7 @@ class Preparer:
             reached("unprepare.cdi")
             entries.pop(uid, None)
         reached("unprepare.crossed")
+        self.attachments.ring()
 
     async def _use(self, namespace: str, uid: str, wish: Wish, blades: list[Object]) -> Use:
         """The region that a device stands for, if the claim's namespace may have it."""
