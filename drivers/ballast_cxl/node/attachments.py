@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -94,18 +95,26 @@ class Attachments:
             if not error.not_found:
                 raise
 
+    async def hold(self, attachment: Object) -> None:
+        """Put our finalizer on, so that the fabric waits until the device is down on this node."""
+        await self._finalize(attachment, lambda names: names if NODE_FINALIZER in names else [*names, NODE_FINALIZER])
+
     async def let_go(self, attachment: Object) -> None:
         """Take our finalizer off: the device is down on this node."""
+        await self._finalize(attachment, lambda names: [name for name in names if name != NODE_FINALIZER])
+
+    async def _finalize(self, attachment: Object, change: Callable[[list[str]], list[str]]) -> None:
+        """Change the finalizers of this very object by compare-and-swap; nothing to do if it is gone."""
         while True:
             found = await self._client.get(CXL_ATTACHMENT, None, attachment["metadata"]["name"])
             if found is None or found["metadata"]["uid"] != attachment["metadata"]["uid"]:
                 return
-            finalizers = found["metadata"].get("finalizers", [])
-            if NODE_FINALIZER not in finalizers:
+            before = found["metadata"].get("finalizers", [])
+            if change(before) == before:
                 return
-            found["metadata"]["finalizers"] = [name for name in finalizers if name != NODE_FINALIZER]
+            found["metadata"]["finalizers"] = change(before)
             try:
-                await self._client.update(CXL_ATTACHMENT, found)
+                self._put(await self._client.update(CXL_ATTACHMENT, found))
                 return
             except ApiError as error:
                 if error.not_found:

@@ -86,7 +86,7 @@ class Keeper:
         if attachment["metadata"].get("deletionTimestamp"):
             await self._take_down(attachment, users)
         elif attachment["spec"].get("purpose") == "Scrub":
-            self._wipe(attachment, blades)
+            await self._wipe(attachment, blades)
         elif not users:
             await self.attachments.release(attachment)
             reached("keeper.deleted")
@@ -114,7 +114,7 @@ class Keeper:
         reached("keeper.told")
         await self.attachments.let_go(attachment)
 
-    def _wipe(self, attachment: Object, blades: list[Object]) -> None:
+    async def _wipe(self, attachment: Object, blades: list[Object]) -> None:
         """Start wiping, if that is what the ledger says too and it is not being done or done."""
         name = attachment["metadata"]["name"]
         if (task := self._wiping.get(name)) and not task.done():
@@ -122,6 +122,7 @@ class Keeper:
         if wipe.settled(attachment):
             return
         slot = judge.slot(judge.region_of(attachment), self.node, attachment, blades, judge.SCRUBBING)
+        await self.attachments.hold(attachment)
         self._wiping[name] = asyncio.create_task(
             wipe.wipe(attachment, slot, self.devices, self.attachments, self.incarnation)
         )

@@ -381,6 +381,7 @@ async def test_a_region_is_wiped_and_reported_before_it_is_let_go(
         status = (attachment(server, region) or {})["status"]
         assert status["node"]["scrub"] == {"bytes": SIZE, "verified": SIZE, "generation": status["generation"]}
         assert (fabric.root / "regions" / region).read_bytes() == bytes(SIZE)
+        assert "ballast.dev/node" in (attachment(server, region) or {})["metadata"]["finalizers"]
         await FakeClient(server).delete(_resource(), attachment(server, region) or {})
         await until(lambda: attachment(server, region) is None, "the end of the attachment")
 

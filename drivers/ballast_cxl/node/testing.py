@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, region_device
+from ballast_cxl.names import FABRIC_FINALIZER, region_device
 from ballast_cxl.node.attachments import MANAGER
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, RESOURCE_CLAIM
 from ballast_operator.cluster.errors import ApiError
@@ -243,6 +243,6 @@ def device_of(region_uid: str) -> str:
 
 def scrub_attachment(server: Server, region: Object, node: str, name: str) -> Object:
     """What the controller makes to have a region wiped."""
-    meta = {"name": name, "finalizers": [FABRIC_FINALIZER, NODE_FINALIZER]}
+    meta = {"name": name, "finalizers": [FABRIC_FINALIZER]}
     base = {"apiVersion": CXL_ATTACHMENT.api_version, "kind": "CXLAttachment", "metadata": meta}
     return server.put(base | {"spec": {"region": region, "node": node, "purpose": "Scrub"}})
