@@ -1,8 +1,9 @@
 # The commands every clone has. `make demo` needs nothing but Debian, Python 3.11 and root; each target sets up what it uses.
 SHELL := /bin/bash
 PY := .venv/bin/python
+PROTOS := drivers/ballast_cxl/node/protos
 
-.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds docs
+.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds docs protos
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -50,6 +51,9 @@ docs: .venv/ready ## write the generated pages and the picture
 	@command -v dot >/dev/null || { apt-get update -q && apt-get install -y -q graphviz; }
 	$(PY) -m ballast_operator.cli.page > docs/not-ready.md
 	dot -Tsvg docs/architecture.dot > docs/architecture.svg
+
+protos: .venv/ready ## write the messages that kubelet and the node plugin exchange from kubelet.proto
+	$(PY) -m grpc_tools.protoc -I $(PROTOS) --python_out=$(PROTOS) --pyi_out=$(PROTOS) kubelet.proto
 
 crds: .venv/ready ## write crds/*.yaml, the chart's CRDs and docs/reference.md from the models
 	$(PY) -m ballast_api.schema --write

@@ -72,6 +72,7 @@ class Kind(Model):
     short_names: ClassVar[Sequence[str]] = ()
     namespaced: ClassVar[bool] = True
     columns: ClassVar[Sequence[Column]] = ()
+    selectable: ClassVar[Sequence[str]] = ()  # JSONPaths that lists and watches can be limited by (field selectors)
     child_suffixes: ClassVar[Sequence[str]] = ("",)  # children are called NAME + suffix, and must fit a label value
 
 

@@ -90,6 +90,7 @@ class CXLAttachment(Kind):
     plural: ClassVar[str] = "cxlattachments"
     namespaced: ClassVar[bool] = False
     short_names: ClassVar = ("cxla",)
+    selectable: ClassVar = (".spec.node",)  # a node plugin watches its own
     columns: ClassVar = (
         Column("Namespace", ".spec.region.namespace"),
         Column("Region", ".spec.region.name"),

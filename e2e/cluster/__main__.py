@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     load.set_defaults(run=_load)
 
     build = commands.add_parser("images", help="build the project's images and load them into the nodes")
-    build.add_argument("target", nargs="*", default=list(images.SOURCES), help="operator, cfr (default: all)")
+    build.add_argument("target", nargs="*", default=list(images.SOURCES), help="operator, cfr, cxl (default: all)")
     build.set_defaults(run=_images)
 
     node = commands.add_parser("node", help="make a node fail, and come back")

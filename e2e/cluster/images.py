@@ -28,6 +28,7 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 SOURCES = {
     "operator": ("crds/ballast_api", "operator/ballast_operator"),
     "cfr": ("workloads/ballast_cfr",),
+    "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
 
 # Documentation and translations: a third of a minimal Debian. Licences stay.

@@ -38,7 +38,7 @@ def crd(kind: type[Kind]) -> dict[str, Any]:
 
 def version(kind: type[Kind]) -> dict[str, Any]:
     """The one version that is served and stored."""
-    return {
+    found = {
         "name": VERSION,
         "served": True,
         "storage": True,
@@ -46,6 +46,9 @@ def version(kind: type[Kind]) -> dict[str, Any]:
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": root(kind)},
     }
+    if kind.selectable:
+        found["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
+    return found
 
 
 def column(c: Column) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Scrubber:
             SCRUB_BYTES.inc(held.size)
             log.info("CXLRegion %s/%s is zeros: %d bytes on %s", entry.namespace, entry.name, held.size, ours.spec.node)
             return 0.0
-        if ours.status.node.state == "Failed" or not self.world.nodes.alive(ours.spec.node):
+        if self._failed(held, ours) or not self.world.nodes.alive(ours.spec.node):
             log.warning("node %s did not overwrite %s: %s", ours.spec.node, entry.name, ours.status.node.message)
             await self.world.client.delete(CXL_ATTACHMENT, _meta(ours))
         self._refuse_when_late(held, ours.status.node.message or ours.status.message or "the node is not done")
@@ -70,6 +70,15 @@ class Scrubber:
             and report is not None
             and report.generation == port.generation == attachment.status.generation
             and report.bytes == report.verified == held.size
+        )
+
+    def _failed(self, held: Held, attachment: CXLAttachment) -> bool:
+        """Whether the node is done with this connection, and it is no proof."""
+        report = attachment.status.node.scrub
+        return (
+            report is not None
+            and report.generation == attachment.status.generation
+            and not self._proven(held, attachment)
         )
 
     def _node(self, held: Held, but: set[str]) -> str | None:

@@ -5,6 +5,7 @@ drop fields that this version of the client does not know. Every write names its
 """
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,6 +32,7 @@ class NoCredentials(Exception):
 MANAGER = "ballast"
 STATUS_MANAGER = "ballast-status"
 REQUEST_SECONDS = 15
+WATCH_SECONDS = 60
 PAGE = 500
 
 
@@ -90,6 +92,32 @@ class Client:
                 return items
             query["continue"] = follow
 
+    async def watch(self, resource: Resource, fields: str = "") -> AsyncIterator[tuple[str, Object]]:
+        """What is there now, each as `ADDED`, then changes as (type, object), for about a minute.
+
+        Deletions before the start are not told: list first, and list again when it ends. Raises ApiError.
+        """
+        query: dict[str, Any] = {"watch": "true", "timeoutSeconds": WATCH_SECONDS}
+        if fields:
+            query["fieldSelector"] = fields
+        timeout = aiohttp.ClientTimeout(total=WATCH_SECONDS + REQUEST_SECONDS, sock_connect=REQUEST_SECONDS)
+        response = await self._send("GET", resource.path(), query, timeout=timeout)
+        if response.status != 200:
+            raise ApiError.read(response.status, await response.read(), response.reason or "")
+        buffer = b""
+        try:
+            async for chunk in response.response.content.iter_any():
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                for line in lines:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError.read(
+                            int(event["object"].get("code", 500)), json.dumps(event["object"]).encode(), ""
+                        )
+                    yield event["type"], event["object"]
+        finally:
+            response.response.close()
+
     async def apply(
         self, obj: Object, *, subresource: str | None = None, manager: str = MANAGER, dry_run: bool = False
     ) -> Object:
@@ -130,12 +158,8 @@ class Client:
         body: Any = None,
         content_type: str = "application/json",
     ) -> Object:
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._api.user_agent}
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        response = await self._api.rest_client.request(
-            method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-        )
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        response = await self._send(method, path, query, body, content_type, timeout)
         data = await response.read()
         if not 200 <= response.status < 300:
             raise ApiError.read(response.status, data, response.reason or "")
@@ -143,3 +167,17 @@ class Client:
             self.faults.wrote()
         answer: Object = json.loads(data) if data else {}
         return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._api.user_agent}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        return await self._api.rest_client.request(method, url, headers=headers, body=body, _request_timeout=timeout)
