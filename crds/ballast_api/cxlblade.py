@@ -37,6 +37,7 @@ class ReservationState(StrEnum):
 
     RESERVED = "Reserved"
     COMPOSED = "Composed"
+    LOST = "Lost"
     SCRUBBING = "Scrubbing"
     QUARANTINED = "Quarantined"
 
@@ -163,10 +164,14 @@ class Reservation(Model):
     name: str = field("Name of the region.")
     blocks: list[int] = field("Numbers of the blocks.", default_factory=list)
     generation: int = field("Number of the reservation; grows whenever the blocks were overwritten with zeros.", ge=0)
-    state: ReservationState = field("Reserved, Composed, Scrubbing or Quarantined.")
+    state: ReservationState = field("Reserved, Composed, Lost, Scrubbing or Quarantined.")
     memory_id: str | None = field(
         "What the appliance calls the composed memory. Unset: nothing is composed.", absent=None
     )
+    zeroed: bool = field(
+        "Whether the bytes were overwritten with zeros and read back after the last use.", default=False
+    )
+    retired: Time | None = field("When the region was given up, and overwriting with zeros began.", absent=None)
     operation: str | None = field("What is being done at the appliance now. Unset: nothing.", absent=None)
     holder: str | None = field("Process that does it.", absent=None)
     deadline: Time | None = field("When another process may take the operation over.", absent=None)

@@ -42,7 +42,7 @@ class Client:
     def __init__(self, api: ApiClient, namespace: str = "default", faults: CrashAfter | None = None) -> None:
         self._api = api
         self.namespace = namespace  # of the current context; `default` in a pod
-        self._faults = faults or CrashAfter()
+        self.faults = faults or CrashAfter()
 
     @classmethod
     async def connect(cls, *, user_agent: str = "ballast-operator") -> "Client":
@@ -127,14 +127,15 @@ class Client:
         query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._request("PATCH", path, query, obj, "application/apply-patch+yaml")
 
-    async def create(self, obj: Object) -> Object:
+    async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Make an object that must not exist yet."""
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
-        return await self._request("POST", path, {"fieldManager": MANAGER}, obj)
+        query = {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        return await self._request("POST", path, query, obj)
 
-    async def update(self, resource: Resource, obj: Object) -> Object:
-        """Replace an object; its resource version must be the present one, else ApiError.conflict."""
-        path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
+    async def update(self, resource: Resource, obj: Object, subresource: str | None = None) -> Object:
+        """Replace an object or a subresource; its resource version must be the present one, else ApiError.conflict."""
+        path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"], subresource)
         return await self._request("PUT", path, {"fieldManager": MANAGER}, obj)
 
     async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
@@ -163,7 +164,7 @@ class Client:
         if not 200 <= response.status < 300:
             raise ApiError.read(response.status, data, response.reason or "")
         if method != "GET" and "dryRun" not in (query or {}) and "/leases" not in path:
-            self._faults.wrote()
+            self.faults.wrote()
         answer: Object = json.loads(data) if data else {}
         return answer
 
