@@ -57,7 +57,9 @@ class Node:
     def detach(self, port: str, serial: str, size: int) -> None:
         self.host.detach(Slot(port, serial, size))
 
-    def prepare(self, claim: str, uid: str, port: str, serial: str, size: int, read_only: bool = False) -> dict[str, Any]:
+    def prepare(
+        self, claim: str, uid: str, port: str, serial: str, size: int, read_only: bool = False
+    ) -> dict[str, Any]:
         """What a pod's container gets: the CDI document, and the device in the container's root."""
         slot = Slot(port, serial, size)
         device = self.host.find(slot)

@@ -32,7 +32,17 @@ MODULES = (
     "dax/device_dax",
     "dax/dax_cxl",
 )
-NEEDLESS = ("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "pydoc_data", "venv", "unittest", "sitecustomize.py")
+NEEDLESS = (
+    "test",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "pydoc_data",
+    "venv",
+    "unittest",
+    "sitecustomize.py",
+)
 OURS = ("__init__.py", "cdi", "host", "scrubber", "node/__init__.py", "node/checkpoint.py")
 FORMAT = "1"  # part of the cache's key: another layout of the archive is another image
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -159,6 +169,7 @@ def _ours(root: Path) -> bytes:
     here = Path(__file__).parent
     shutil.copy(here / "agent.py", root / "opt/agent.py")
     shutil.copy(here / "init", root / "init")
+    (root / "init").chmod(0o755)
     (root / "etc/modprobe.d").mkdir(parents=True)
     (root / "etc/modprobe.d/ballast.conf").write_text("blacklist kmem\n")
     return _cpio(root)
