@@ -1,11 +1,10 @@
 """Runs in a guest: does what the node plugin does there, on the node plugin's own code, as asked over a serial line.
 
-One JSON object a line: `{"call": METHOD, "with": {...}}`, answered by `{"answer": ...}` or `{"error": KIND, "text": ...}`.
+One JSON object a line: `{"call": METHOD, "with": {...}}`, and back comes `{"answer": ...}` or `{"error": KIND, "text": ...}`.
 What kubelet and the container runtime would do around that code is done here in its plainest form: a claim is written
 down, and its CDI file is read as a runtime reads it, into a folder that stands for a container's root.
 """
 
-import asyncio
 import json
 import mmap
 import os
@@ -23,7 +22,6 @@ from ballast_cxl.host import Slot
 from ballast_cxl.host.linux import LinuxHost
 from ballast_cxl.node.checkpoint import Checkpoint, Entry, Region, Use
 from ballast_cxl.scrubber.memory import memory_of
-from ballast_cxl.scrubber.process import scrub_apart
 
 CONTAINER = Path("/run/container")
 STATE = Path("/run/plugin")
@@ -84,6 +82,10 @@ class Node:
             self.store.remove(uid)
 
     def scrub(self, port: str, serial: str, size: int) -> dict[str, Any]:
+        import asyncio  # half of what a guest would read at its start, for one call
+
+        from ballast_cxl.scrubber.process import scrub_apart
+
         device = self.host.attach(Slot(port, serial, size))
         return asdict(asyncio.run(scrub_apart(device)))
 
@@ -95,6 +97,11 @@ class Node:
             if at is not None:
                 return at
         return None
+
+    def allow_kmem(self, allowed: bool) -> None:
+        """Take away the setting that keeps the driver kmem out, or put it back."""
+        setting = Path("/etc/modprobe.d/ballast.conf")
+        setting.write_text("" if allowed else "blacklist kmem\n")
 
     # -- what a container does with its device
 
@@ -169,7 +176,7 @@ def write_for_ever(path: str, offset: int) -> None:
 def serve(line: str) -> None:
     """Answer calls until the other end is gone."""
     node = Node()
-    with open(line, "r+b", buffering=0) as port:
+    with Path(line).open("r+b", buffering=0) as port:
         port.write(json.dumps({"answer": node.hello()}).encode() + b"\n")
         buffer = b""
         while piece := port.read(4096):

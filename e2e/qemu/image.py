@@ -32,6 +32,19 @@ MODULES = (
     "dax/device_dax",
     "dax/dax_cxl",
 )
+HEAVY = (
+    "_ssl",
+    "_hashlib",
+    "_sqlite3",
+    "_curses*",
+    "_codecs_*",
+    "_decimal",
+    "_bz2",
+    "_lzma",
+    "_zoneinfo",
+    "_dbm",
+    "_gdbm",
+)
 NEEDLESS = (
     "test",
     "idlelib",
@@ -44,7 +57,7 @@ NEEDLESS = (
     "sitecustomize.py",
 )
 OURS = ("__init__.py", "cdi", "host", "scrubber", "node/__init__.py", "node/checkpoint.py")
-FORMAT = "1"  # part of the cache's key: another layout of the archive is another image
+FORMAT = "2"  # part of the cache's key: another layout of the archive is another image
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
@@ -72,7 +85,7 @@ def ensure(steps: Steps, scratch: Path) -> Image:
     tools.ensure_packages(HOST_PACKAGES, steps)
     words = [SUITE, KERNEL, *PACKAGES]
     system = _cached("system", words, f"Debian {SUITE} with QEMU", _system, steps)
-    words += [FORMAT, *MODULES, *NEEDLESS]
+    words += [FORMAT, *MODULES, *NEEDLESS, *HEAVY]
     guest = _cached("guest", words, "kernel and initramfs of the guests", lambda made: _guest(system, made), steps)
     initramfs = scratch / "initramfs"
     with initramfs.open("wb") as file:
@@ -128,10 +141,11 @@ def _base(system: Path, made: Path) -> None:
         _copy(system, root, name)
     library = root / "usr/lib/python3.13"
     shutil.copytree(system / "usr/lib/python3.13", library, ignore=shutil.ignore_patterns("__pycache__", *NEEDLESS))
+    for heavy in (path for name in HEAVY for path in (library / "lib-dynload").glob(f"{name}.*.so")):
+        heavy.unlink()  # with the libraries that they would bring
     extensions = [str(path.relative_to(root)) for path in (library / "lib-dynload").glob("*.so")]
     for name in _libraries(system, [*programs[1:], *extensions]):
         _copy(system, root, name)
-    shell.run("chroot", system, "mkdir", "-p", "/tmp/python")
     _compile(system, library)
     (drivers,) = (made / "kernel/usr/lib/modules").glob("*/kernel/drivers")
     (root / "modules").mkdir()
@@ -148,8 +162,11 @@ def _compile(system: Path, folder: Path) -> None:
     inside = system / "tmp/python"
     shutil.copytree(folder, inside, dirs_exist_ok=True)
     compiler = ["chroot", str(system), "python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    shell.attempt(*compiler, "/tmp/python")  # some of Python's own examples are meant not to compile
-    shutil.copytree(inside, folder, dirs_exist_ok=True)
+    shell.run(*compiler, "-b", "/tmp/python")  # beside the sources, which are then not needed
+    for source in inside.rglob("*.py"):
+        source.unlink()
+    shutil.rmtree(folder)
+    shutil.copytree(inside, folder)
     shutil.rmtree(inside)
 
 

@@ -63,7 +63,7 @@ class NodePlugin:
             **environment,
         }
         command = ["env", *(f"{name}={value}" for name, value in settings.items())]
-        self._local.node(self.node).run(self.daemon, *command, sys.executable, "-m", "ballast_cxl", "node")
+        self._local.node(self.node).run(f"cxl-{self.instance}", *command, sys.executable, "-m", "ballast_cxl", "node")
 
     def serving(self) -> bool:
         """Whether kubelet can call it."""
