@@ -84,7 +84,7 @@ class Process:
         self.watched = watched
         self.settings = settings
         self.client = client
-        self.queue: Queue[Key] = queue or Queue()
+        self.queue: Queue[Key] = Queue() if queue is None else queue  # an empty one is false
         self.background = background
         self.health = Health(self.queue, settings.stall_seconds)
         self._stop = asyncio.Event()

@@ -39,6 +39,7 @@ POD = Resource("v1", "Pod", "pods")
 SERVICE_ACCOUNT = Resource("v1", "ServiceAccount", "serviceaccounts")
 JOB = Resource("batch/v1", "Job", "jobs")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
+RESOURCE_CLAIM = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 CUSTOM_RESOURCE_DEFINITION = Resource(

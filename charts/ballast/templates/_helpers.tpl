@@ -83,3 +83,22 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
+
+{{/* Name of everything that is the region controller's. */}}
+{{- define "ballast.cxl" -}}
+{{ .Release.Name }}-cxl
+{{- end }}
+
+{{/* Labels by which its pods are selected. */}}
+{{- define "ballast.cxlSelector" -}}
+app.kubernetes.io/name: ballast-cxl
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ballast.cxlLabels" -}}
+{{ include "ballast.cxlSelector" . }}
+app.kubernetes.io/part-of: ballast
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}

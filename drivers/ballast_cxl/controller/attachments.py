@@ -62,6 +62,9 @@ class Attachments:
         try:
             await self.world.add_finalizer(CXL_ATTACHMENT, obj, FABRIC_FINALIZER)
             held = held or await self.world.holding_now(spec.region.uid)
+            if held is None and spec.purpose is Purpose.SCRUB:  # a leftover of ours
+                await self.world.client.delete(CXL_ATTACHMENT, obj)
+                return None
             if held is None:
                 raise book.Refused("Deleting", f"no ledger knows a region with uid {spec.region.uid}")
             port = self._port(held, spec.node)
@@ -159,7 +162,7 @@ class Attachments:
             "status": status,
         }
         try:
-            self.world.cache.put(await self.world.client.apply(body, subresource="status", manager=STATUS_MANAGER))
+            self.world.learn(await self.world.client.apply(body, subresource="status", manager=STATUS_MANAGER))
         except ApiError as error:
             if not (error.not_found or error.conflict):  # gone meanwhile
                 raise

@@ -107,7 +107,7 @@ class Claims:
             "spec": {"size": size if isinstance(size, str) else to_text(size), "class": blade.spec.class_},
         }
         try:
-            self.world.cache.put(await self.world.client.create(body))
+            self.world.learn(await self.world.client.create(body))
         except ApiError as error:
             if not error.conflict:  # made by another controller, or an old one is still on its way out
                 raise
@@ -125,7 +125,7 @@ class Claims:
         meta = {key: claim["metadata"][key] for key in ("name", "namespace", "uid")}
         body = {"apiVersion": claim["apiVersion"], "kind": claim["kind"], "metadata": meta, "status": {"devices": rows}}
         try:
-            self.world.cache.put(await self.world.client.apply(body, subresource="status", manager=STATUS_MANAGER))
+            self.world.learn(await self.world.client.apply(body, subresource="status", manager=STATUS_MANAGER))
         except ApiError as error:
             if not (error.not_found or error.conflict):
                 raise

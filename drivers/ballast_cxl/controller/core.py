@@ -10,6 +10,7 @@ from ballast_cxl.controller.claims import Claims
 from ballast_cxl.controller.quotas import QuotaSums
 from ballast_cxl.controller.regions import Regions, claimed
 from ballast_cxl.controller.world import World
+from ballast_cxl.ledger import book
 from ballast_cxl.names import CLAIM_UID, DRIVER
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
 from ballast_cxl.slices.publish import Publisher
@@ -17,6 +18,7 @@ from ballast_operator.cluster.cache import Cache
 from ballast_operator.objects import Key, Object, owner_key
 from ballast_operator.watched import Watched, own_key
 
+SOON_SECONDS = 0.5
 WAITING = ("Pending", "Reserved", "Composing", "Draining", "Detaching", "Scrubbing")
 
 
@@ -29,6 +31,7 @@ class Controller:
     def __post_init__(self) -> None:
         self.publisher = Publisher(self.world)
         self.world.nodes.changed = self._node_changed
+        self.world.concerned = self._concerned
         parts: dict[str, Callable[[Key], Awaitable[float | None]]] = {
             CXL_REGION.kind: Regions(self.world, self.publisher).reconcile,
             CXL_ATTACHMENT.kind: Attachments(self.world).reconcile,
@@ -44,7 +47,10 @@ class Controller:
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one object right; seconds after which to look again, or None. Raises what a later try may cure."""
-        return await self._parts[key.kind](key)
+        try:
+            return await self._parts[key.kind](key)
+        except book.Busy as busy:
+            return max(SOON_SECONDS, busy.seconds)
 
     def watched(self) -> list[Watched]:
         """What to watch, ledgers first: nobody decides anything before they are known."""
@@ -55,6 +61,10 @@ class Controller:
             Watched(CXL_REGION, self._of_region, always=True),
             Watched(CXL_TENANT_QUOTA, self._of_quota, always=True),
         ]
+
+    def _concerned(self, obj: Object) -> list[Key]:
+        found = next((w for w in self.watched() if w.resource.kind == obj["kind"]), None)
+        return list(found.keys(obj)) if found else []
 
     def _of_blade(self, obj: Object) -> list[Key]:
         """The blade; and regions that wait for something that a ledger says."""

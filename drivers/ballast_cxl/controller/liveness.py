@@ -6,7 +6,7 @@ until it has been silent for the whole time: cutting off a node that lives would
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -15,6 +15,7 @@ import aiohttp
 from ballast_cxl.names import lease_name
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ApiError
+from ballast_operator.objects import Object
 from ballast_operator.resources import LEASE
 
 log = logging.getLogger(__name__)
@@ -51,9 +52,13 @@ class Nodes:
             await asyncio.sleep(self.lost_after / LOOKS)
 
     async def look(self) -> None:
+        """Read the Leases, and tell who is lost or back."""
+        self.saw(await self.client.list(LEASE, self.namespace))
+
+    def saw(self, leases: Iterable[Object]) -> None:
         """Take in the Leases of now, and tell who is lost or back."""
         now = self.clock()
-        for lease in await self.client.list(LEASE, self.namespace):
+        for lease in leases:
             name, version = lease["metadata"]["name"], lease["metadata"]["resourceVersion"]
             if self._seen.get(name, ("", 0.0))[0] != version:
                 self._seen[name] = (version, now)

@@ -5,6 +5,7 @@ own status, which only tells people.
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,7 +18,7 @@ from ballast_cxl.controller.world import Held, World
 from ballast_cxl.fabric.interface import FabricError, Unreachable
 from ballast_cxl.grid import Grid
 from ballast_cxl.ledger import book
-from ballast_cxl.metrics import PREVENTED
+from ballast_cxl.metrics import ATTACHMENTS, PREVENTED
 from ballast_cxl.names import CLAIM_UID, DRIVER, FINALIZER, REGION_CLASS
 from ballast_cxl.resources import CXL_REGION, RESOURCE_CLAIM
 from ballast_cxl.slices.publish import Publisher
@@ -50,6 +51,8 @@ class Regions:
         if obj is None:
             self.applier.forget(key)
             self.reporter.forget(key)
+            with suppress(KeyError):
+                ATTACHMENTS.remove(key.namespace, key.name)
             return None
         region, faults = parse(CXLRegion, obj)
         if region is None:
@@ -222,7 +225,9 @@ class Regions:
             step=step,
             deadline=deadline,
         )
-        await self.reporter.report(obj, status.of(view))
+        found = status.of(view)
+        ATTACHMENTS.labels(key.namespace, key.name).set(found["attached"])
+        await self.reporter.report(obj, found)
 
 
 def claimed(obj: Object) -> bool:

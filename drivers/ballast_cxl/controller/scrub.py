@@ -105,7 +105,7 @@ class Scrubber:
             },
         }
         try:
-            self.world.cache.put(await self.world.client.create(body))
+            self.world.learn(await self.world.client.create(body))
         except ApiError as error:
             if not error.conflict:  # somebody else did, or an old one is on its way out
                 raise

@@ -1,7 +1,7 @@
 """What all parts of the controller share: what the watches said, the ledgers, the appliances, the nodes, the clock."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -43,7 +43,7 @@ class Held:
 
 @dataclass
 class World:
-    """Everything outside of one object."""
+    """Everything outside of one object. concerned: whom to look after when an object changed."""
 
     client: Client
     cache: Cache
@@ -51,15 +51,23 @@ class World:
     settings: Settings
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     name: str = field(default_factory=lambda: own_name(os.environ))
+    concerned: Callable[[Object], Iterable[Key]] = lambda _: ()
     _blades: dict[str, tuple[str, CXLBlade]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.client, self.cache)
+        self.store = Store(self.client, self.learn)
         self.quotas = Quotas(self.client)
         self.nodes = Nodes(self.client, self.settings.drivers_namespace, self.settings.node_lost_seconds)
         self.fabrics = Fabrics(
             self.client, self.settings.lease_namespace, self.settings.call_seconds, self.settings.rest_seconds
         )
+
+    def learn(self, obj: Object) -> None:
+        """Take in what the API server answered, and have those looked after whom it concerns: the watch will not, since
+        it tells us nothing new then."""
+        if self.cache.put(obj):
+            for key in self.concerned(obj):
+                self.queue.add(key)
 
     def actor(self) -> book.Actor:
         """This process, now."""
@@ -93,7 +101,7 @@ class World:
         """CXLAttachments of a region, as the API server has them."""
         listed = await self.client.list(CXL_ATTACHMENT)
         for obj in listed:
-            self.cache.put(obj)
+            self.learn(obj)
         return _of_region(listed, uid)
 
     async def add_finalizer(self, resource: Resource, obj: Object, finalizer: str) -> None:
@@ -127,7 +135,7 @@ class World:
                     raise
                 continue
             if wanted or not stored["metadata"].get("deletionTimestamp"):
-                self.cache.put(written)
+                self.learn(written)
             return
 
 

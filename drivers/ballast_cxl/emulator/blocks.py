@@ -35,6 +35,7 @@ class Bytes:
                 if (kept := self._kept(block)).exists():
                     with kept.open("rb") as source:
                         copy(source.fileno(), 0, target.fileno(), index * self.size, self.size)
+        new.chmod(0o666)  # as a device that any user of the pod may open
         new.rename(file)
 
     def back(self, memory: str, blocks: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from ballast_cxl.grid import Grid
 
 
-class FabricError(Exception):
+class FabricError(OSError):
     """An appliance did not do what it was asked."""
 
 

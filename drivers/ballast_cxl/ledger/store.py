@@ -15,7 +15,6 @@ from ballast_cxl.ledger import book
 from ballast_cxl.metrics import CONFLICTS
 from ballast_cxl.quantity import to_text
 from ballast_cxl.resources import CXL_BLADE
-from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ApiError
 from ballast_operator.objects import Object
@@ -32,10 +31,10 @@ class Gone(Exception):
 
 @dataclass
 class Store:
-    """The ledgers, as the API server holds them."""
+    """The ledgers, as the API server holds them. written: called with each blade that was changed here."""
 
     client: Client
-    cache: Cache
+    written: Callable[[Object], None]
 
     async def read(self, blade: str) -> CXLBlade:
         """The blade as it is now. Raises Gone."""
@@ -63,7 +62,7 @@ class Store:
                     raise
                 CONFLICTS.inc()
                 continue
-            self.cache.put(written)
+            self.written(written)
             return CXLBlade.model_validate(written)
         raise AssertionError("not reached")
 

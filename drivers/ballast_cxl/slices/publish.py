@@ -116,6 +116,7 @@ class Publisher:
         client = self.world.client
         for write in writes:
             name = write.body["metadata"]["name"]
+            log.info("%s slice %s", write.verb, name)
             assert self._stored is not None
             if write.verb == "delete":
                 await client.delete(RESOURCE_SLICE, write.body)

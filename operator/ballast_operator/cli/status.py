@@ -24,6 +24,8 @@ def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
     yield f"{target}  {status.get('phase', 'Unknown')}{_progress(status)}"
     for found in status.get("conditions", []):
         yield f"  {found['type']}={found['status']} {found['reason']}: {found['message']}"
+    for row in status.get("attachments", []):
+        yield f"  on {row['node']}: {', '.join(row[key] for key in ('state', 'port', 'device') if key in row)}"
     others = [child for child in children.objects if child["kind"] != "Pod"]
     for child in others:
         last = child is others[-1] and child["kind"] != "Job"
@@ -35,7 +37,7 @@ def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
 
 
 def _progress(status: Object) -> str:
-    parts = []
+    parts = [status["size"]] if "size" in status else []
     if "iteration" in status:
         parts.append(f"iteration {status['iteration']}")
     if "exploitability" in status:
@@ -54,6 +56,9 @@ def _say(child: Object) -> str:
         status = child.get("status", {})
         counts = [f"{status[name]} {name}" for name in ("active", "succeeded", "failed") if status.get(name)]
         return f"  {', '.join(counts) or 'no pods yet'}"
+    if child["kind"] == "ResourceClaim":
+        users = [user["name"] for user in child.get("status", {}).get("reservedFor", [])]
+        return f"  used by {', '.join(users)}" if users else "  not in use"
     if child["kind"] == "PersistentVolumeClaim":
         return f"  {child.get('status', {}).get('phase', 'Pending')}"
     return ""

@@ -32,5 +32,7 @@ async def run(client: Client, chosen: argparse.Namespace) -> int:
 
 
 def _state(obj: Object) -> str:
-    found = next((c for c in obj.get("status", {}).get("conditions", []) if c["type"] == "Progressing"), None)
+    found = next(
+        (c for c in obj.get("status", {}).get("conditions", []) if c["type"] in ("Progressing", "Ready")), None
+    )
     return f"{found['reason']}: {found['message']}" if found else "no status yet"

@@ -32,11 +32,13 @@ def lines(target: Target, obj: Object) -> Iterator[str]:
 
 
 def _deciding(obj: Object) -> Object | None:
-    """The condition that says most: an end, else suspended, else how it goes on."""
+    """The condition that says most: an end, else suspended, else how it goes on; of a good one, what is amiss."""
     for name in ("Failed", "Complete", "Suspended"):
         if found := condition(obj, name):
             return found
-    return next((c for c in obj.get("status", {}).get("conditions", []) if c["type"] == "Progressing"), None)
+    conditions = obj.get("status", {}).get("conditions", [])
+    going = next((c for c in conditions if c["type"] in ("Progressing", "Ready")), None)
+    return condition(obj, "Degraded") or going if going and going["status"] == "True" else going
 
 
 def _three(target: Target, head: str, advice: Advice) -> Iterator[str]:

@@ -18,7 +18,7 @@ class Cache:
 
     _objects: dict[Identity, Object] = field(default_factory=dict)
     _children: dict[Key, set[Identity]] = field(default_factory=dict)
-    _kinds: dict[tuple[str, str], set[Identity]] = field(default_factory=dict)
+    _kinds: dict[tuple[str, str], dict[Identity, None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -32,7 +32,7 @@ class Cache:
             self._forget(known)
         lean = _lean(obj)
         self._objects[identity(obj)] = lean
-        self._kinds.setdefault((lean["apiVersion"], lean["kind"]), set()).add(identity(lean))
+        self._kinds.setdefault((lean["apiVersion"], lean["kind"]), {})[identity(lean)] = None
         if owner := owner_key(lean):
             self._children.setdefault(owner, set()).add(identity(lean))
         return known is None or _differs(known, lean)
@@ -73,7 +73,7 @@ class Cache:
     def _forget(self, obj: Object) -> None:
         name = identity(obj)
         self._objects.pop(name, None)
-        self._kinds.get((name.api_version, name.kind), set()).discard(name)
+        self._kinds.get((name.api_version, name.kind), {}).pop(name, None)
         if (owner := owner_key(obj)) and (names := self._children.get(owner)):
             names.discard(name)
             if not names:
