@@ -1,6 +1,6 @@
 """Runs in a guest: does what the node plugin does there, on the node plugin's own code, as asked over a serial line.
 
-One JSON object a line: `{"call": METHOD, "with": {...}}`, and back comes `{"answer": ...}` or `{"error": KIND, "text": ...}`.
+One JSON object a line: `{"call": METHOD, "with": {...}}`, answered by an `answer`, or an `error` and its `text`.
 What kubelet and the container runtime would do around that code is done here in its plainest form: a claim is written
 down, and its CDI file is read as a runtime reads it, into a folder that stands for a container's root.
 """

@@ -13,7 +13,7 @@ from typing import Any
 from e2e.qemu.image import Image
 
 PORTS = 2  # root ports; one host bridge and one window of addresses each, or a port could not be used twice
-START_SECONDS = 120.0
+START_SECONDS = 300.0  # of a machine with far more to do; a few on a quiet one
 
 
 class GuestError(Exception):
