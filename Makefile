@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 PROTOS := drivers/ballast_cxl/node/protos
 
-.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds docs protos
+.PHONY: help demo test e2e test-long qemu lint cluster-up cluster-down images deploy bench crds docs protos
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -18,13 +18,16 @@ demo: .venv/ready ## a CFRSolve from applied to Complete on a real cluster made 
 	$(PY) -m e2e.demo
 
 test: .venv/ready ## unit tests and one real flow per kind
-	$(PY) -m pytest -m 'not e2e and not long'
+	$(PY) -m pytest -m 'not e2e and not long and not qemu'
 
 e2e: .venv/ready ## all scenarios; K=expr picks some
 	$(PY) -m pytest -rP -m 'cluster or e2e' $(if $(K),-k '$(K)')
 
 test-long: .venv/ready ## races, crash matrices, scale
 	$(PY) -m pytest -rP -m long $(if $(K),-k '$(K)')
+
+qemu: .venv/ready ## emulated machines with CXL memory and the kernel's own drivers
+	$(PY) -m pytest -rP -m qemu
 
 lint: .venv/ready ## ruff, mypy strict, import rules
 	.venv/bin/ruff check .

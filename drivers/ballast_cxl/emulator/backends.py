@@ -116,11 +116,16 @@ class Qemu(Shm):
     async def unplug(self, port: str, serial: str) -> None:
         place = self.root / "ports" / port / serial
         device = f"dev{place.read_text()}"
-        async with Qmp(self.slots[port].socket) as qmp:
-            await qmp.run("device_del", {"id": device})
-            async with asyncio.timeout(self.detach_seconds):
+        try:
+            async with Qmp(self.slots[port].socket) as qmp, asyncio.timeout(self.detach_seconds):
+                asked = False
                 while any(item["name"] == device for item in await qmp.run("qom-list", {"path": _PERIPHERAL})):
+                    if not asked:
+                        await qmp.run("device_del", {"id": device})
+                    asked = True
                     await asyncio.sleep(0.2)
+        except (ConnectionError, FileNotFoundError):
+            pass  # the guest is switched off, and the device went with it
         place.unlink()
 
 

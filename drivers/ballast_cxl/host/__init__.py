@@ -33,7 +33,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Slot:
-    """What the fabric says of one attachment: the host's port, the serial number seen there, the size in bytes."""
+    """What the fabric says of one attachment: the host's port, the serial number seen there (hexadecimal), the
+    size in bytes."""
 
     port: str
     serial: str

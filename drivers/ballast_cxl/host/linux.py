@@ -91,9 +91,9 @@ class LinuxHost:
 
     def _memdev(self, slot: Slot) -> str | None:
         """The memdev with this serial number, once a driver serves it."""
-        wanted = int(slot.serial, 0)
+        wanted = int(slot.serial, 16)
         for path in sorted(self._cxl.glob("mem*")):
-            if int(_read(path / "serial") or "0", 0) == wanted and (path / "driver").exists():
+            if int(_read(path / "serial") or "0", 16) == wanted and (path / "driver").exists():
                 return path.name
         return None
 

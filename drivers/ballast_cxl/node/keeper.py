@@ -74,8 +74,10 @@ class Keeper:
             try:
                 await self._one(attachment, blades)
             except (HostError, NotYet, Refused) as error:
-                self._trouble[attachment["spec"]["region"]["uid"]] = str(error)
-                await self.attachments.report(attachment, **_still(attachment, str(error)))
+                region_uid = attachment["spec"]["region"]["uid"]
+                if self.attachments.of(region_uid) is attachment:  # else that was about the past: look again
+                    self._trouble[region_uid] = str(error)
+                    await self.attachments.report(attachment, **_still(attachment, str(error)))
         await self._rebuild_files()
         self._passed = monotonic()
         self.health.say(_health(self.checkpoint.read(), self.attachments, self._trouble))

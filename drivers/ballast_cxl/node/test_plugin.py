@@ -127,6 +127,7 @@ async def test_preparing_again_changes_nothing_and_puts_a_lost_file_back(
     uid = made["metadata"]["uid"]
     async with running(plugin, fabric):
         first = await plugin.prepare(made)
+        await asyncio.sleep(0.2)
         plugin.store.remove(uid)
         calls = len(server.calls)
         assert await plugin.prepare(made) == first
