@@ -19,7 +19,8 @@ RUN python3 -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['
 open('/operator.txt', 'w').write('\n'.join(p['dependencies'] + x['operator'])); \
 open('/cfr.txt', 'w').write('\n'.join(x['cfr'])); \
 open('/cfr-gpu.txt', 'w').write('\n'.join(r for r in x['cfr-gpu'] if not r.startswith('ballast'))); \
-open('/router.txt', 'w').write('\n'.join(x['router']))"
+open('/router.txt', 'w').write('\n'.join(x['router'])); \
+open('/cxl.txt', 'w').write('\n'.join(r for r in x['cxl'] if not r.startswith('ballast')))"
 
 FROM python AS pip
 RUN apt-get update -q \
@@ -47,6 +48,18 @@ RUN --mount=type=cache,target=/root/.cache/pip \
  && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
+FROM operator-wheels AS cxl-wheels
+COPY --from=requirements /cxl.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/site -r cxl.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
+
+# Write-back of cache lines, which Python has no word for.
+FROM python AS flush
+RUN apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev
+COPY drivers/ballast_cxl/scrubber/flush.c .
+RUN cc -O2 -Wall -Werror -shared -fPIC -o /libflush.so flush.c
+
 FROM python AS runtime
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /opt/ballast
@@ -60,6 +73,21 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_operator"]
 CMD ["run"]
+
+# The region controller and the node plugin; the second runs as root, by its pod's word.
+FROM runtime AS cxl
+RUN apt-get update -q \
+ && apt-get install -y -q --no-install-recommends cxl daxctl \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+COPY --from=cxl-wheels /opt/ballast/site site
+COPY crds/ballast_api app/ballast_api
+COPY operator/ballast_operator app/ballast_operator
+COPY drivers/ballast_cxl app/ballast_cxl
+COPY --from=flush /libflush.so app/ballast_cxl/scrubber/libflush.so
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_cxl node --help > /dev/null
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_cxl"]
 
 FROM runtime AS cfr
 ENV NUMBA_CACHE_DIR=/opt/ballast/numba

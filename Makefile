@@ -1,8 +1,9 @@
 # The commands every clone has. `make demo` needs nothing but Debian, Python 3.11 and root; each target sets up what it uses.
 SHELL := /bin/bash
 PY := .venv/bin/python
+PROTOS := drivers/ballast_cxl/node/protos
 
-.PHONY: help demo test e2e test-long lint cluster-up cluster-down images deploy bench crds docs
+.PHONY: help demo test e2e test-long qemu lint cluster-up cluster-down images deploy bench crds docs protos
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -17,7 +18,7 @@ demo: .venv/ready ## a CFRSolve from applied to Complete on a real cluster made 
 	$(PY) -m e2e.demo
 
 test: .venv/ready ## unit tests and one real flow per kind
-	$(PY) -m pytest -m 'not e2e and not long and not gpu'
+	$(PY) -m pytest -m 'not e2e and not long and not gpu and not qemu'
 
 e2e: .venv/ready ## all scenarios; K=expr picks some
 	$(PY) -m pytest -rP -m 'cluster or e2e' $(if $(K),-k '$(K)')
@@ -25,10 +26,13 @@ e2e: .venv/ready ## all scenarios; K=expr picks some
 test-long: .venv/ready ## races, crash matrices, scale
 	$(PY) -m pytest -rP -m long $(if $(K),-k '$(K)')
 
+qemu: .venv/ready ## emulated machines with CXL memory and the kernel's own drivers
+	$(PY) -m pytest -rP -m qemu
+
 lint: .venv/ready ## ruff, mypy strict, import rules
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy crds operator workloads charts e2e
+	.venv/bin/mypy crds operator drivers workloads charts e2e
 	.venv/bin/lint-imports
 
 cluster-up: .venv/ready ## the local Kubernetes; writes .cluster/kubeconfig
@@ -50,6 +54,9 @@ docs: .venv/ready ## write the generated pages and the picture
 	@command -v dot >/dev/null || { apt-get update -q && apt-get install -y -q graphviz; }
 	$(PY) -m ballast_operator.cli.page > docs/not-ready.md
 	dot -Tsvg docs/architecture.dot > docs/architecture.svg
+
+protos: .venv/ready ## write the messages that kubelet and the node plugin exchange from kubelet.proto
+	$(PY) -m grpc_tools.protoc -I $(PROTOS) --python_out=$(PROTOS) --pyi_out=$(PROTOS) kubelet.proto
 
 crds: .venv/ready ## write crds/*.yaml, the chart's CRDs and docs/reference.md from the models
 	$(PY) -m ballast_api.schema --write

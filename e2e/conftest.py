@@ -9,6 +9,7 @@ import pytest
 
 from e2e.cluster import api
 from e2e.cluster import images as built
+from e2e.support.cxl_fixtures import fabric, space  # noqa: F401
 from e2e.support.fixtures import (  # noqa: F401
     admin,
     audit,

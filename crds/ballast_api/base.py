@@ -70,8 +70,10 @@ class Kind(Model):
     kind: ClassVar[str]
     plural: ClassVar[str]
     short_names: ClassVar[Sequence[str]] = ()
+    namespaced: ClassVar[bool] = True
     columns: ClassVar[Sequence[Column]] = ()
-    child_suffixes: ClassVar[Sequence[str]] = ()  # children are called NAME + suffix, and must fit a label value
+    selectable: ClassVar[Sequence[str]] = ()  # JSONPaths that lists and watches can be limited by (field selectors)
+    child_suffixes: ClassVar[Sequence[str]] = ("",)  # children are called NAME + suffix, and must fit a label value
     scaled: ClassVar[bool] = False  # has /scale over spec.replicas, status.replicas and status.selector
 
 

@@ -14,7 +14,10 @@ from ballast_api.meta import Time
 
 
 class Type(StrEnum):
-    """What a condition is about. Jobs have the first four; long-running kinds have Ready to wait for, and the rest."""
+    """What a condition is about. Jobs have the first four; long-running kinds have Ready to wait for, and the rest.
+
+    The last four are a memory region's: composed at the appliance, offered to pods, taken by a claim, not as it should.
+    """
 
     PROGRESSING = "Progressing"
     SUSPENDED = "Suspended"
@@ -23,6 +26,10 @@ class Type(StrEnum):
     READY = "Ready"
     AVAILABLE = "Available"
     AUTOSCALING = "Autoscaling"
+    COMPOSED = "Composed"
+    PUBLISHED = "Published"
+    ALLOCATED = "Allocated"
+    DEGRADED = "Degraded"
 
 
 class Reason(StrEnum):
@@ -88,6 +95,33 @@ class Reason(StrEnum):
     METRICS_UNAVAILABLE = "MetricsUnavailable"
     AUTOSCALER_CONFLICT = "AutoscalerConflict"
     AUTOSCALER_OFF = "AutoscalerOff"
+    # a memory region on its way
+    RESERVED = "Reserved"
+    COMPOSING = "Composing"
+    COMPOSED = "Composed"
+    PUBLISHING = "Publishing"
+    PUBLISHED = "Published"
+    READY = "Ready"
+    ALLOCATED = "Allocated"
+    NOT_ALLOCATED = "NotAllocated"
+    HEALTHY = "Healthy"
+    # a memory region on its way out
+    DRAINING = "Draining"
+    DETACHING = "Detaching"
+    SCRUBBING = "Scrubbing"
+    RETAINED = "Retained"
+    # what stands in a memory region's way, or in a blade's
+    NO_BLADE = "NoBlade"
+    NO_FREE_PORT = "NoFreePort"
+    APPLIANCE_UNREACHABLE = "ApplianceUnreachable"
+    GEOMETRY_CHANGED = "GeometryChanged"
+    DRIFT = "Drift"
+    COMPOSE_FAILED = "ComposeFailed"
+    MEMORY_LOST = "MemoryLost"
+    NODE_LOST = "NodeLost"
+    FENCE_FAILED = "FenceFailed"
+    SCRUB_FAILED = "ScrubFailed"
+    QUARANTINED = "Quarantined"
 
 
 # The schema takes any CamelCase word, though the lists above are closed: an operator that is newer than the installed

@@ -11,6 +11,8 @@ DECIMAL = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"
 SIGNED_DECIMAL = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 POSITIVE_QUANTITY = r"^([0-9]*[1-9][0-9]*(\.[0-9]+)?|0\.[0-9]*[1-9][0-9]*)([KMGTPE]i|[kMGTPE])?$"
 
+QUANTITY = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$"
+
 
 def _text(value: Any) -> Any:
     """A quantity may be written without a unit, as a number; it reads as text everywhere else."""
@@ -25,6 +27,13 @@ Size = Annotated[
     BeforeValidator(_text),
     Field(pattern=POSITIVE_QUANTITY),
     OpenAPI({"x-kubernetes-int-or-string": True, "pattern": POSITIVE_QUANTITY, "minimum": 1, "maxLength": 32}),
+]
+
+Amount = Annotated[  # a size that may be nothing, as in a status
+    str,
+    BeforeValidator(_text),
+    Field(pattern=QUANTITY),
+    OpenAPI({"x-kubernetes-int-or-string": True, "pattern": QUANTITY, "maxLength": 32}),
 ]
 
 

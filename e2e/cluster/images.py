@@ -34,10 +34,11 @@ SOURCES = {
     "cfr-gpu": ("workloads/ballast_cfr",),
     "router": ("workloads/ballast_serving",),
     "serving": ("workloads/ballast_serving",),
+    "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
 
 # Built and loaded where nothing else is asked for: no GPU, no vLLM of 4 GB.
-DEFAULT = ("operator", "cfr")
+DEFAULT = ("operator", "cfr", "cxl")
 LAYERED = {"serving": "serving-base"}
 
 # Documentation and translations: a third of a minimal Debian. Licences stay.

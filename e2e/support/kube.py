@@ -61,6 +61,11 @@ class Kube:
         found: Object | None = json.loads(self.run("get", kind, name, "-o", "json", "--ignore-not-found") or "null")
         return found
 
+    def everywhere(self, kind: str) -> list[Object]:
+        """Objects of one kind in all namespaces."""
+        items: list[Object] = json.loads(self.run("get", kind, "-A", "-o", "json"))["items"]
+        return items
+
     def list(self, kind: str, selector: str = "") -> list[Object]:
         items: list[Object] = json.loads(self.run("get", kind, "-l", selector, "-o", "json"))["items"]
         return items

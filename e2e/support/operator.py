@@ -36,10 +36,19 @@ def account_kubeconfig(admin: Kube, path: Path, *, server: str | None = None, ac
 
 
 class OperatorProcess:
-    """`python -m ballast_operator run` as a child process; ends with the block that it was started in."""
+    """`python -m ballast_operator run`, or another of our processes, as a child; ends with the block around it."""
 
-    def __init__(self, kubeconfig: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        module: str = "ballast_operator",
+        arguments: tuple[str, ...] = ("run",),
+    ) -> None:
         self.log = log
+        self._command = [sys.executable, "-m", module, *arguments]
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("BALLAST_")},
             "KUBECONFIG": str(kubeconfig),
@@ -62,8 +71,7 @@ class OperatorProcess:
     def start(self, **environment: str) -> None:
         """Start it; keyword arguments are further environment variables for this run only."""
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "ballast_operator", "run"]
-            self._process = subprocess.Popen(command, env=self._environment | environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command, env=self._environment | environment, stdout=log, stderr=log)
 
     @property
     def pid(self) -> int:

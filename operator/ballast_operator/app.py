@@ -8,44 +8,42 @@ the past.
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import kopf
 
+from ballast_operator.cluster.cache import Cache
 from ballast_operator.health import Health
-from ballast_operator.kind import Kind
-from ballast_operator.objects import OWNER_KIND, Key, Object, owner_key
+from ballast_operator.objects import Key, Object
 from ballast_operator.queue import Queue
-from ballast_operator.reconciler import Reconciler
-from ballast_operator.resources import Resource
+from ballast_operator.watched import Watched
 
 log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def registry(kinds: Mapping[str, Kind[Any]], core: Reconciler, queue: Queue[Key], health: Health) -> Any:
-    """Handlers for every kind and every resource that is a child of one."""
+def registry(watched: Sequence[Watched], cache: Cache, queue: Queue[Key], health: Health) -> Any:
+    """Handlers for every resource that is watched."""
     handlers = kopf.OperatorRegistry()
 
-    def watch(resource: Resource, owned: bool) -> None:
+    def watch(seen: Watched) -> None:
+        resource = seen.resource
+
         @kopf.on.event(resource.group, resource.version, resource.plural, registry=handlers, id=resource.plural)
         async def _seen(event: Any, **_: Any) -> None:
             health.watched = health.watched or {}
             health.watched[resource.plural] = monotonic()
             obj: Object = {"apiVersion": resource.api_version, "kind": resource.kind} | dict(event["object"])
-            news = core.cache.drop(obj) if event["type"] == "DELETED" else core.cache.put(obj)
-            key = owner_key(obj) if owned else Key(resource.kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
-            if news and key and key.kind in kinds:
+            news = cache.drop(obj) if event["type"] == "DELETED" else cache.put(obj)
+            for key in seen.keys(obj) if news else ():
                 queue.add(key)
 
-    for kind in kinds.values():
-        watch(kind.resource, owned=False)
-    for child in children_of(kinds):
-        watch(child, owned=True)
+    for one in watched:
+        watch(one)
 
     @kopf.on.login(registry=handlers)
     def _login(**kwargs: Any) -> Any:
@@ -69,14 +67,9 @@ def service_account(folder: Path = SERVICE_ACCOUNT) -> kopf.ConnectionInfo | Non
     )
 
 
-def children_of(kinds: Mapping[str, Kind[Any]]) -> list[Resource]:
-    """Every resource that some kind has as a child, once."""
-    return list(dict.fromkeys(child for kind in kinds.values() for child in kind.children))
-
-
 async def watch(
-    kinds: Mapping[str, Kind[Any]],
-    core: Reconciler,
+    watched: Sequence[Watched],
+    cache: Cache,
     queue: Queue[Key],
     health: Health,
     namespaces: tuple[str, ...],
@@ -89,10 +82,12 @@ async def watch(
     settings.networking.error_backoffs = [0.1, 0.3, 0.5, 1, 1, 1, 2, 2, 2, 2] + [3] * 200  # ten minutes of outage
     settings.watching.reconnect_backoff = 0.1
     settings.networking.connect_timeout = 5
-    for child in children_of(kinds):
-        settings.watching.label_selectors[child.group, child.version, child.plural] = OWNER_KIND
+    for one in watched:
+        if one.selector:
+            resource = one.resource
+            settings.watching.label_selectors[resource.group, resource.version, resource.plural] = one.selector
     await kopf.operator(
-        registry=registry(kinds, core, queue, health),
+        registry=registry(watched, cache, queue, health),
         settings=settings,
         standalone=True,
         clusterwide=not namespaces,

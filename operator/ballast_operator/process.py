@@ -1,12 +1,12 @@
-"""One operator process: lists, watches, workers, probes, and the Lease that says it may write."""
+"""One process on the core: lists, watches, workers, probes, and the Lease that says it may write."""
 
 import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -25,6 +25,7 @@ from ballast_operator.queue import Queue
 from ballast_operator.reconciler import Reconciler
 from ballast_operator.resources import Resource
 from ballast_operator.settings import Settings
+from ballast_operator.watched import Watched, of_kinds
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +35,61 @@ PATIENCE_SECONDS = 2
 MakeKinds = Callable[[Settings, Collection[Resource]], Mapping[str, Kind[Any]]]
 
 
-class Process:
-    """Runs a set of kinds until it is told to stop or loses the Lease."""
+class Core(Protocol):
+    """What looks after objects."""
 
-    def __init__(self, kinds: Mapping[str, Kind[Any]], settings: Settings, client: Client) -> None:
-        self.kinds = kinds
+    @property
+    def cache(self) -> Cache: ...
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one object right; seconds after which to look again, or None. Raises what a later try may cure."""
+
+
+class Running(Protocol):
+    """What an installation decides about a process; `Settings` says what each means."""
+
+    @property
+    def namespaces(self) -> tuple[str, ...]: ...
+    @property
+    def lease_name(self) -> str: ...
+    @property
+    def lease_namespace(self) -> str: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def resync_seconds(self) -> int: ...
+    @property
+    def stall_seconds(self) -> int: ...
+    @property
+    def metrics_port(self) -> int: ...
+    @property
+    def health_port(self) -> int: ...
+
+
+Background = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Process:
+    """Looks after what is watched until it is told to stop or loses the Lease.
+
+    background: what else only one process may do, for ever, beside the workers.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        watched: Sequence[Watched],
+        settings: Running,
+        client: Client,
+        queue: Queue[Key] | None = None,
+        background: Sequence[Background] = (),
+    ) -> None:
+        self.core = core
+        self.watched = watched
         self.settings = settings
         self.client = client
-        self.queue: Queue[Key] = Queue()
-        self.cache = Cache()
-        self.core = Reconciler(kinds, client, self.cache)
+        self.queue: Queue[Key] = Queue() if queue is None else queue  # an empty one is false
+        self.background = background
         self.health = Health(self.queue, settings.stall_seconds)
         self._stop = asyncio.Event()
 
@@ -88,6 +134,8 @@ class Process:
                 tasks.create_task(self._worker())
             tasks.create_task(self._resync())
             tasks.create_task(self._watch())
+            for task in self.background:
+                tasks.create_task(task())
 
     async def _list_until_it_works(self) -> None:
         """The cache must be whole before the first decision. Waits for CRDs and for an API server that is away."""
@@ -101,11 +149,8 @@ class Process:
                 await asyncio.sleep(PATIENCE_SECONDS)
 
     async def _list(self) -> None:
-        owners = [kind.resource for kind in self.kinds.values()]
-        children = app.children_of(self.kinds)
-        for key in await resync(self.client, self.cache, owners, children, self.settings.namespaces):
-            if key.kind in self.kinds:
-                self.queue.add(key)
+        for key in await resync(self.client, self.core.cache, self.watched, self.settings.namespaces):
+            self.queue.add(key)
 
     async def _resync(self) -> None:
         while True:
@@ -116,7 +161,7 @@ class Process:
                 log.warning("resync put off: %s", error)
 
     async def _watch(self) -> None:
-        await app.watch(self.kinds, self.core, self.queue, self.health, self.settings.namespaces, self._stop)
+        await app.watch(self.watched, self.core.cache, self.queue, self.health, self.settings.namespaces, self._stop)
         self._stop.set()  # kopf took over the signals: that it returned means that one came
 
     async def _worker(self) -> None:
@@ -146,12 +191,14 @@ async def run(make: MakeKinds, settings: Settings) -> None:
     """Connect and run. Raises NoCredentials without credentials."""
     client = await Client.connect()
     present = await served_soon(client)
-    process = Process(make(settings, present), settings, client)
+    kinds = make(settings, present)
+    core = Reconciler(kinds, client, Cache())
+    process = Process(core, of_kinds(kinds), settings, client)
     looking = asyncio.create_task(until_changed(client, present))
     looking.add_done_callback(lambda _: process.stop())  # watches are set up once: the process starts anew
     try:
         await process.run()
     finally:
         looking.cancel()
-        await process.core.prober.close()
+        await core.prober.close()
         await client.close()

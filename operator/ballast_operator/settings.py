@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,20 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Raises ValueError naming the variable that is not what it should be."""
-        values: dict[str, object] = {}
-        for name, default in _defaults().items():
-            variable = "POD_NAMESPACE" if name == "lease_namespace" else f"BALLAST_{name.upper()}"
-            if (text := environment.get(variable)) is not None:
-                values[name] = _parse(variable, text, default)
-        return cls(**values)  # type: ignore[arg-type]
+        return read(cls, environment, "BALLAST_")
 
 
-def _defaults() -> dict[str, object]:
-    return {name: getattr(Settings, name) for name in Settings.__dataclass_fields__}
+S = TypeVar("S")
+
+
+def read(kind: type[S], environment: Mapping[str, str], prefix: str) -> S:
+    """Settings of a dataclass with defaults: field `x` is the variable PREFIX_X, but for where the process runs."""
+    values: dict[str, object] = {}
+    for name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+        variable = "POD_NAMESPACE" if name == "lease_namespace" else f"{prefix}{name.upper()}"
+        if (text := environment.get(variable)) is not None:
+            values[name] = _parse(variable, text, getattr(kind, name))
+    return kind(**values)
 
 
 def _parse(variable: str, text: str, default: object) -> object:

@@ -60,3 +60,45 @@ cluster when the chart is installed; a namespaced install may not ask, and `helm
 {{- end -}}
 {{ toJson (uniq $ports) }}
 {{- end }}
+
+{{/* Name of everything that is the CXL node plugin's. */}}
+{{- define "ballast.cxlNode" -}}
+{{ .Release.Name }}-cxl-node
+{{- end }}
+
+{{/* Namespace of node plugins, which are privileged and so are kept apart. */}}
+{{- define "ballast.driversNamespace" -}}
+ballast-drivers
+{{- end }}
+
+{{- define "ballast.cxlNodeSelector" -}}
+app.kubernetes.io/name: ballast-cxl-node
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ballast.cxlNodeLabels" -}}
+{{ include "ballast.cxlNodeSelector" . }}
+app.kubernetes.io/part-of: ballast
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* Name of everything that is the region controller's. */}}
+{{- define "ballast.cxl" -}}
+{{ .Release.Name }}-cxl
+{{- end }}
+
+{{/* Labels by which its pods are selected. */}}
+{{- define "ballast.cxlSelector" -}}
+app.kubernetes.io/name: ballast-cxl
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ballast.cxlLabels" -}}
+{{ include "ballast.cxlSelector" . }}
+app.kubernetes.io/part-of: ballast
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}

@@ -10,6 +10,10 @@ files.py        every generated file and its text; __main__.py writes or compare
 
 from ballast_api.base import Kind
 from ballast_api.cfrsolve import CFRSolve
+from ballast_api.cxlattachment import CXLAttachment
+from ballast_api.cxlblade import CXLBlade
+from ballast_api.cxlregion import CXLRegion
+from ballast_api.cxltenantquota import CXLTenantQuota
 from ballast_api.moeserving import MoEServing
 
-KINDS: tuple[type[Kind], ...] = (CFRSolve, MoEServing)
+KINDS: tuple[type[Kind], ...] = (CFRSolve, MoEServing, CXLRegion, CXLBlade, CXLTenantQuota, CXLAttachment)

@@ -32,13 +32,18 @@ def crd(kind: type[Kind]) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.plural}.{GROUP}", "labels": {"app.kubernetes.io/part-of": "ballast"}},
-        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version(kind)]},
+        "spec": {
+            "group": GROUP,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version(kind)],
+        },
     }
 
 
 def version(kind: type[Kind]) -> dict[str, Any]:
     """The one version that is served and stored."""
-    return {
+    found = {
         "name": VERSION,
         "served": True,
         "storage": True,
@@ -46,6 +51,9 @@ def version(kind: type[Kind]) -> dict[str, Any]:
         "subresources": {"status": {}} | ({"scale": SCALE} if kind.scaled else {}),
         "schema": {"openAPIV3Schema": root(kind)},
     }
+    if kind.selectable:
+        found["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
+    return found
 
 
 def column(c: Column) -> dict[str, Any]:
@@ -79,8 +87,9 @@ def longest_name(kind: type[Kind]) -> int:
 
 
 def dotless(kind: type[Kind]) -> dict[str, str]:
-    """A name is also a label value and the begin of pods' host names, where a dot has a meaning of its own."""
+    """A name is also a label value and the begin of other names, where a dot has a meaning of its own."""
+    named = "pods" if any(kind.child_suffixes) else "devices"
     return {
         "rule": "!self.metadata.name.contains('.')",
-        "message": f"metadata.name of a {kind.kind} takes no dots, since pods are named after it; use '-' instead",
+        "message": f"metadata.name of a {kind.kind} takes no dots, since {named} are named after it; use '-' instead",
     }

@@ -31,11 +31,14 @@ def page(kinds: Sequence[type[Kind]]) -> str:
 def section(kind: type[Kind]) -> str:
     """One kind: what it is, its name, its fields, its rules."""
     schema = root(kind)
+    scope = "" if kind.namespaced else "It is in no namespace. "
+    limit = f"Names have at most {longest_name(kind)} characters and no dots"
+    if any(kind.child_suffixes):
+        limit += f", since children are called NAME{', NAME'.join(kind.child_suffixes)} and must fit {LABEL_VALUE}"
     lines = [
         f"## {kind.kind}\n",
         f"{schema['description']}\n",
-        f"Short name `{kind.short_names[0]}`. Names have at most {longest_name(kind)} characters and no dots, since "
-        f"children are called NAME{', NAME'.join(kind.child_suffixes)} and must fit {LABEL_VALUE}.\n",
+        f"Short name `{kind.short_names[0]}`. {scope}{limit}.\n",
     ]
     for part in ("spec", "status"):
         lines += [f"### {part}\n", schema["properties"][part]["description"] + "\n"]

@@ -9,6 +9,11 @@ from typing import Any
 
 from ballast_api.base import Model, Rule
 
+CEL_WORDS = frozenset(
+    {"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"}
+    | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+)
+
 
 def of_model(model: type[Model], name: str, kind: str) -> list[dict[str, Any]]:
     """All rules of a model as x-kubernetes-validations, the declared ones first."""
@@ -44,12 +49,22 @@ def immutability(model: type[Model], kind: str) -> list[Rule]:
     optional = {info.alias for info in model.model_fields.values() if not info.is_required()}
     return [
         Rule(
-            unchanged_if_set(member) if member in optional else f"self.{member} == oldSelf.{member}",
+            unchanged_if_set(escaped(member)) if member in optional else unchanged(escaped(member)),
             f"{member} is immutable; create a new {kind}",
             f".{member}",
         )
         for member in fixed
     ]
+
+
+def escaped(member: str) -> str:
+    """A member as an expression names it: the API server wants underscores around CEL's own words."""
+    return f"__{member}__" if member in CEL_WORDS else member
+
+
+def unchanged(member: str) -> str:
+    """CEL: a member that is always set is as it was."""
+    return f"self.{member} == oldSelf.{member}"
 
 
 def unchanged_if_set(member: str) -> str:

@@ -78,3 +78,16 @@ def test_only_what_is_named_may_change(new: dict[str, Any], sentences: list[str]
 
 def test_adding_an_optional_field_is_a_change_too() -> None:
     assert broken(Fixed, {"size": 1, "queue": "q"}, {"size": 1}) == ["queue is immutable; create a new Thing"]
+
+
+def test_a_member_named_like_a_word_of_cel_is_escaped() -> None:
+    class Fenced(Model):
+        """Of one namespace for ever."""
+
+        immutable_but_for: ClassVar = ()
+
+        namespace: str = field("Namespace.")
+
+    (rule,) = of_model(Fenced, "fenced", "Thing")
+    assert rule["rule"] == "self.__namespace__ == oldSelf.__namespace__"
+    assert rule["message"] == "namespace is immutable; create a new Thing"

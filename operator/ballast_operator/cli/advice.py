@@ -22,6 +22,10 @@ _STRATEGY = "kubectl -n {namespace} get configmap {name}-strategy -o jsonpath='{
 _POD_SAID = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} -c engine --tail=50 --prefix"
 _WATCH = "kubectl -n {namespace} get {kind} {name} -w"
 _SCALERS = "kubectl -n {namespace} get horizontalpodautoscalers"
+_BLADES = "kubectl get cxlblades -o wide"
+_LEDGER = "kubectl get cxlblades -o jsonpath='{{.items[*].status.reservations[?(@.name==\"{name}\")]}}'"
+_ATTACHMENTS = "kubectl get cxlattachments -o wide | grep {name}"
+_REGION_LOGS = "kubectl -n ballast-system logs deploy/ballast-cxl --tail=50"
 _OBJECT = "kubectl -n {namespace} get {kind} {name} -o yaml"
 
 ADVICE: dict[Reason, Advice] = {
@@ -136,6 +140,49 @@ ADVICE: dict[Reason, Advice] = {
     Reason.AUTOSCALER_OFF: Advice(
         "a HorizontalPodAutoscaler does nothing while replicas are 0",
         "kubectl -n {namespace} scale {kind} {name} --replicas=1",
+    ),
+    Reason.RESERVED: Advice("the region has its blocks and is about to be composed", _LEDGER),
+    Reason.COMPOSING: Advice("the appliance is composing the region", _LEDGER),
+    Reason.COMPOSED: Advice("nothing: the appliance has the region", _LEDGER),
+    Reason.PUBLISHING: Advice("the region is being offered to the scheduler", "kubectl get resourceslices"),
+    Reason.PUBLISHED: Advice("nothing: pods can claim it", "kubectl -n {namespace} get resourceclaim {name}"),
+    Reason.READY: Advice("nothing: pods can use it", "kubectl -n {namespace} get resourceclaim {name}"),
+    Reason.ALLOCATED: Advice("nothing: pods use it", _ATTACHMENTS),
+    Reason.NOT_ALLOCATED: Advice("no pod uses it yet", "kubectl -n {namespace} get resourceclaim {name}"),
+    Reason.HEALTHY: Advice("nothing: all is as it should be", _ATTACHMENTS),
+    Reason.DRAINING: Advice(
+        "it was deleted while pods use it; it goes when they have ended",
+        "kubectl -n {namespace} get resourceclaim {name} -o jsonpath='{{.status.reservedFor}}'",
+    ),
+    Reason.DETACHING: Advice("nodes are giving it back", _ATTACHMENTS),
+    Reason.SCRUBBING: Advice("its bytes are being overwritten with zeros before anybody else gets them", _ATTACHMENTS),
+    Reason.RETAINED: Advice("it was deleted with reclaimPolicy: Retain", _LEDGER),
+    Reason.NO_BLADE: Advice("no CXLBlade has the class, or is cabled to enough nodes, or all are drained", _BLADES),
+    Reason.NO_FREE_PORT: Advice(
+        "each port of the blade that leads to the node carries another region already", _ATTACHMENTS
+    ),
+    Reason.APPLIANCE_UNREACHABLE: Advice("the appliance does not answer, or refuses our credentials", _REGION_LOGS),
+    Reason.GEOMETRY_CHANGED: Advice(
+        "the appliance tells of other blocks than when the ledger was begun", "kubectl get cxlblades -o yaml"
+    ),
+    Reason.DRIFT: Advice(
+        "the appliance has memory that the ledger knows nothing of",
+        "kubectl get cxlblades -o jsonpath='{{.items[*].status.drift}}'",
+    ),
+    Reason.COMPOSE_FAILED: Advice("the appliance refuses to compose the region", _REGION_LOGS),
+    Reason.MEMORY_LOST: Advice(
+        "the appliance has forgotten the region, as after a power cycle; its bytes are lost, so make a new one",
+        "kubectl -n {namespace} delete cxlr {name}",
+    ),
+    Reason.NODE_LOST: Advice("the node plugin of a node that has the region no longer reports", _ATTACHMENTS),
+    Reason.FENCE_FAILED: Advice(
+        "a node that is gone could not be cut off at the appliance, so it may still write", _REGION_LOGS
+    ),
+    Reason.SCRUB_FAILED: Advice("the region could not be overwritten with zeros", _ATTACHMENTS),
+    Reason.QUARANTINED: Advice(
+        "its blocks are kept from everybody; once their cause is dealt with, name the reservation in the blade's "
+        "spec.releaseQuarantined",
+        _LEDGER,
     ),
 }
 

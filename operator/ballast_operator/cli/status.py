@@ -26,6 +26,8 @@ def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
         yield f"  {found['type']}={found['status']} {found['reason']}: {found['message']}"
     for found in status.get("problems", []):
         yield f"  pod {found['pod']} {found['reason']}: {found['message']}"
+    for row in status.get("attachments", []):
+        yield f"  on {row['node']}: {', '.join(row[key] for key in ('state', 'port', 'device') if key in row)}"
     others = [child for child in children.objects if child["kind"] != "Pod"]
     for child in others:
         last, pods = child is others[-1], _run_by(child, children)
@@ -55,7 +57,7 @@ def _run_by(child: Object, children: Children) -> list[Object]:
 
 
 def _progress(status: Object) -> str:
-    parts = []
+    parts = [status["size"]] if "size" in status else []
     if "iteration" in status:
         parts.append(f"iteration {status['iteration']}")
     if "exploitability" in status:
@@ -81,6 +83,9 @@ def _say(child: Object) -> str:
     if child["kind"] in ("Deployment", "LeaderWorkerSet"):
         ready, wanted = child.get("status", {}).get("readyReplicas", 0), child["spec"].get("replicas", 1)
         return f"  {ready} of {wanted} ready"
+    if child["kind"] == "ResourceClaim":
+        users = [user["name"] for user in child.get("status", {}).get("reservedFor", [])]
+        return f"  used by {', '.join(users)}" if users else "  not in use"
     if child["kind"] == "PersistentVolumeClaim":
         return f"  {child.get('status', {}).get('phase', 'Pending')}"
     return ""

@@ -1,15 +1,13 @@
 """Which object a command is about: `cfr/leduc` to a kind, a namespace and a name."""
 
 from dataclasses import dataclass
-from typing import Any
 
+from ballast_operator.cli.shown import Shown, shown
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ApiError
-from ballast_operator.kind import Children, Kind
-from ballast_operator.kinds import kinds
+from ballast_operator.kind import Children
 from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Object
 from ballast_operator.resources import OPTIONAL
-from ballast_operator.settings import Settings
 
 
 class UnknownTarget(Exception):
@@ -20,7 +18,7 @@ class UnknownTarget(Exception):
 class Target:
     """One object of ours."""
 
-    kind: Kind[Any]
+    kind: Shown
     namespace: str
     name: str
 
@@ -28,12 +26,12 @@ class Target:
     def parse(cls, text: str, namespace: str) -> "Target":
         """From KIND/NAME, where KIND is any name that kubectl takes. Raises UnknownTarget."""
         word, slash, name = text.partition("/")
-        known = kinds(Settings())
-        for kind in known.values():
+        known = shown()
+        for kind in known:
             names = {kind.resource.kind.lower(), kind.resource.plural, *kind.model.short_names}
             if slash and name and word.lower().removesuffix(".ballast.dev") in names:
                 return cls(kind, namespace, name)
-        words = ", ".join(kind.model.short_names[0] for kind in known.values())
+        words = ", ".join(kind.model.short_names[0] for kind in known)
         raise UnknownTarget(f"{text!r} names no object; write KIND/NAME with one of the kinds {words}")
 
     def __str__(self) -> str:

@@ -30,9 +30,10 @@ def test_every_reason_has_a_cause_and_a_command() -> None:
     unseen = {Reason.DELETING, Reason.RESUMED} | (set(Reason) - set(Reason))
     for reason in set(Reason) - unseen:
         assert ADVICE[reason].cause
-        assert "{" not in fill(ADVICE[reason].command, "cfr", "team-a", "leduc").replace("{.data", "").replace(
-            '{"spec":{', ""
-        )
+        filled = fill(ADVICE[reason].command, "cfr", "team-a", "leduc")
+        for jsonpath in ("{.data", "{.items[", "{.status.", '{"spec":{'):
+            filled = filled.replace(jsonpath, "")
+        assert "{" not in filled
 
 
 def test_why_names_the_cause_and_the_next_command() -> None:
@@ -114,3 +115,37 @@ def test_render_prints_what_the_operator_would_apply(tmp_path: Path, capsys: pyt
 def test_the_page_for_what_is_not_ready_is_this_table() -> None:
     written = Path(__file__).parents[3] / "docs" / "not-ready.md"
     assert written.read_text() == page(), "run `make docs`"
+
+
+def region(ready: str, degraded: str = "False") -> dict[str, object]:
+    conditions = [
+        {"type": "Degraded", "status": degraded, "reason": "NodeLost", "message": "no sign of the node plugin on n2"},
+        {
+            "type": "Ready",
+            "status": ready,
+            "reason": "Ready" if ready == "True" else "Draining",
+            "message": "in use on n1",
+        },
+    ]
+    rows = [{"node": "n1", "state": "Attached", "port": "p0", "device": "/dev/dax0.0"}]
+    status = {"phase": "Ready", "observedGeneration": 1, "size": "64Gi", "conditions": conditions, "attachments": rows}
+    return {"metadata": {"name": "kv", "namespace": "team-a", "generation": 1}, "status": status}
+
+
+def test_a_region_is_shown_with_its_nodes() -> None:
+    target = Target.parse("cxlr/kv", "team-a")
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "kv"}, "status": {"reservedFor": [{"name": "pod-1"}]}}
+    text = "\n".join(status.lines(target, region("True"), Children([claim])))
+    assert "CXLRegion team-a/kv  Ready  (64Gi)" in text
+    assert "  on n1: Attached, p0, /dev/dax0.0" in text
+    assert "── ResourceClaim kv  used by pod-1" in text
+
+
+@pytest.mark.parametrize(
+    ("ready", "degraded", "reason"),
+    [("True", "False", "Ready"), ("True", "True", "NodeLost"), ("False", "True", "Draining")],
+)
+def test_why_says_what_is_amiss_with_a_region_that_is_ready(ready: str, degraded: str, reason: str) -> None:
+    lines = list(why.lines(Target.parse("cxlr/kv", "team-a"), region(ready, degraded)))
+    assert f"({reason})" in lines[0]
+    assert lines[2].startswith("next:  kubectl ")

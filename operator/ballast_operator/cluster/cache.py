@@ -18,6 +18,7 @@ class Cache:
 
     _objects: dict[Identity, Object] = field(default_factory=dict)
     _children: dict[Key, set[Identity]] = field(default_factory=dict)
+    _kinds: dict[tuple[str, str], dict[Identity, None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -31,6 +32,7 @@ class Cache:
             self._forget(known)
         lean = _lean(obj)
         self._objects[identity(obj)] = lean
+        self._kinds.setdefault((lean["apiVersion"], lean["kind"]), {})[identity(lean)] = None
         if owner := owner_key(lean):
             self._children.setdefault(owner, set()).add(identity(lean))
         return known is None or _differs(known, lean)
@@ -49,10 +51,8 @@ class Cache:
         changed = [obj for obj in current.values() if self.put(obj)]
         for known in [
             obj
-            for key, obj in self._objects.items()
-            if (key.api_version, key.kind) == (resource.api_version, resource.kind)
-            and (namespace is None or key.namespace == namespace)
-            and key not in current
+            for obj in self.all(resource)
+            if (namespace is None or identity(obj).namespace == namespace) and identity(obj) not in current
         ]:
             self._forget(known)
             changed.append(known)
@@ -60,6 +60,10 @@ class Cache:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         return self._objects.get(Identity(resource.api_version, resource.kind, namespace, name))
+
+    def all(self, resource: Resource) -> list[Object]:
+        """Every object of one resource that is known."""
+        return [self._objects[name] for name in self._kinds.get((resource.api_version, resource.kind), ())]
 
     def children(self, owner: Key) -> list[Object]:
         """Everything labelled as made for this owner, in a stable order."""
@@ -69,6 +73,7 @@ class Cache:
     def _forget(self, obj: Object) -> None:
         name = identity(obj)
         self._objects.pop(name, None)
+        self._kinds.get((name.api_version, name.kind), {}).pop(name, None)
         if (owner := owner_key(obj)) and (names := self._children.get(owner)):
             names.discard(name)
             if not names:

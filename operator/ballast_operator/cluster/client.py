@@ -5,6 +5,7 @@ drop fields that this version of the client does not know. Every write names its
 """
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,6 +33,7 @@ MANAGER = "ballast"
 STATUS_MANAGER = "ballast-status"
 SCALE_MANAGER = "ballast-autoscaler"
 REQUEST_SECONDS = 15
+WATCH_SECONDS = 60
 PAGE = 500
 
 
@@ -41,7 +43,7 @@ class Client:
     def __init__(self, api: ApiClient, namespace: str = "default", faults: CrashAfter | None = None) -> None:
         self._api = api
         self.namespace = namespace  # of the current context; `default` in a pod
-        self._faults = faults or CrashAfter()
+        self.faults = faults or CrashAfter()
 
     @classmethod
     async def connect(cls, *, user_agent: str = "ballast-operator") -> "Client":
@@ -91,6 +93,32 @@ class Client:
                 return items
             query["continue"] = follow
 
+    async def watch(self, resource: Resource, fields: str = "") -> AsyncIterator[tuple[str, Object]]:
+        """What is there now, each as `ADDED`, then changes as (type, object), for about a minute.
+
+        Deletions before the start are not told: list first, and list again when it ends. Raises ApiError.
+        """
+        query: dict[str, Any] = {"watch": "true", "timeoutSeconds": WATCH_SECONDS}
+        if fields:
+            query["fieldSelector"] = fields
+        timeout = aiohttp.ClientTimeout(total=WATCH_SECONDS + REQUEST_SECONDS, sock_connect=REQUEST_SECONDS)
+        response = await self._send("GET", resource.path(), query, timeout=timeout)
+        if response.status != 200:
+            raise ApiError.read(response.status, await response.read(), response.reason or "")
+        buffer = b""
+        try:
+            async for chunk in response.response.content.iter_any():
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                for line in lines:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError.read(
+                            int(event["object"].get("code", 500)), json.dumps(event["object"]).encode(), ""
+                        )
+                    yield event["type"], event["object"]
+        finally:
+            response.response.close()
+
     async def apply(
         self, obj: Object, *, subresource: str | None = None, manager: str = MANAGER, dry_run: bool = False
     ) -> Object:
@@ -100,14 +128,15 @@ class Client:
         query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return await self._request("PATCH", path, query, obj, "application/apply-patch+yaml")
 
-    async def create(self, obj: Object) -> Object:
+    async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """Make an object that must not exist yet."""
         path = resource_of(obj).path(obj["metadata"].get("namespace"))
-        return await self._request("POST", path, {"fieldManager": MANAGER}, obj)
+        query = {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        return await self._request("POST", path, query, obj)
 
-    async def update(self, resource: Resource, obj: Object) -> Object:
-        """Replace an object; its resource version must be the present one, else ApiError.conflict."""
-        path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"])
+    async def update(self, resource: Resource, obj: Object, subresource: str | None = None) -> Object:
+        """Replace an object or a subresource; its resource version must be the present one, else ApiError.conflict."""
+        path = resource.path(obj["metadata"].get("namespace"), obj["metadata"]["name"], subresource)
         return await self._request("PUT", path, {"fieldManager": MANAGER}, obj)
 
     async def scale(self, resource: Resource, obj: Object, replicas: int) -> None:
@@ -147,16 +176,26 @@ class Client:
         body: Any = None,
         content_type: str = "application/json",
     ) -> Object:
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._api.user_agent}
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        response = await self._api.rest_client.request(
-            method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-        )
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        response = await self._send(method, path, query, body, content_type, timeout)
         data = await response.read()
         if not 200 <= response.status < 300:
             raise ApiError.read(response.status, data, response.reason or "")
         if method != "GET" and "dryRun" not in (query or {}) and "/leases" not in path:
-            self._faults.wrote()
+            self.faults.wrote()
         answer: Object = json.loads(data) if data else {}
         return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._api.user_agent}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        return await self._api.rest_client.request(method, url, headers=headers, body=body, _request_timeout=timeout)

@@ -1,0 +1,186 @@
+"""What is done at an appliance: each operation is written into the ledger, called, looked at, and written down again.
+
+All of them may be repeated from any point, by this process or by another one after the deadline: they begin by looking
+whether the thing is done already.
+"""
+
+import logging
+from time import monotonic
+
+from ballast_api.cxlblade import AttachmentState, CXLBlade, ReservationState
+from ballast_cxl.controller.world import Held, World
+from ballast_cxl.fabric.interface import Declined, FabricError, Inventory, Link, Unreachable
+from ballast_cxl.ledger import book
+from ballast_cxl.metrics import ATTACH_SECONDS, COMPOSE_SECONDS
+from ballast_operator.objects import parse_time
+
+log = logging.getLogger(__name__)
+
+
+class Drifted(FabricError):
+    """Somebody else's memory has our blocks."""
+
+
+async def compose(world: World, held: Held, *, begun: bool = False) -> Held:
+    """Have the region composed of exactly its blocks, or adopt the memory that is. begun: the right is ours already."""
+    actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
+    if not begun:
+        held = _held(await world.store.change(name, lambda b: book.begin(b.status, actor, uid, "Compose")), uid)
+    began, result = monotonic(), "failed"
+    try:
+        memory = await _composed(world, held)
+        result = "done"
+    except (Declined, Drifted):
+        await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
+        raise
+    finally:
+        COMPOSE_SECONDS.labels(result).observe(monotonic() - began)
+    return _held(await world.store.change(name, lambda b: book.composed(b.status, actor, uid, memory)), uid)
+
+
+async def _composed(world: World, held: Held) -> str:
+    fabric = await world.fabrics.of(held.blade)
+    seen = await fabric.look()
+    blocks = seen.ids(held.entry.blocks)
+    if found := seen.made_of(blocks):
+        return found.id
+    if others := seen.holders(blocks):
+        raise Drifted(
+            f"blocks of CXLRegion {held.entry.namespace}/{held.entry.name} are in memory {others[0].id} of blade "
+            f"{held.blade.metadata.name}, which the ledger knows nothing of; free it at the appliance"
+        )
+    _in_time(world, held)
+    await fabric.compose(blocks)
+    if found := (await fabric.look()).made_of(blocks):
+        return found.id
+    raise Unreachable(f"blade {held.blade.metadata.name} took the compose and has no such memory; it is tried again")
+
+
+async def attach(world: World, held: Held, node: str, port: str, *, scrub: bool) -> tuple[Held, Link]:
+    """Have the region's memory connected to a port of a node."""
+    actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
+    held = _held(
+        await world.store.change(name, lambda b: book.attach(b.status, actor, uid, node, port, scrub=scrub)), uid
+    )
+    ours = book.port_of(held.entry, node)
+    assert ours is not None
+    began = monotonic()
+    try:
+        link = await _assigned(world, held, ours.port)
+    except Declined:
+        await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
+        raise
+    ATTACH_SECONDS.labels("assign").observe(monotonic() - began)
+    return _held(await world.store.change(name, lambda b: book.attached(b.status, actor, uid, node)), uid), link
+
+
+async def _assigned(world: World, held: Held, port: str) -> Link:
+    fabric, memory = await world.fabrics.of(held.blade), _memory(held)
+    seen = await fabric.look()
+    if seen.memory(memory) is None:
+        raise Declined(404, f"blade {held.blade.metadata.name} has no memory {memory} any more")
+    if link := seen.link(memory, port):
+        return link
+    _in_time(world, held)
+    await fabric.assign(memory, port)
+    if link := (await fabric.look()).link(memory, port):
+        return link
+    raise Unreachable(f"blade {held.blade.metadata.name} took the assignment of {memory} to {port} and shows none")
+
+
+async def detach(world: World, held: Held, node: str, *, fence: bool) -> Held:
+    """Have a node cut off, and see that it is."""
+    actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
+    held = _held(await world.store.change(name, lambda b: book.detach(b.status, actor, uid, node, fence=fence)), uid)
+    ours = book.port_of(held.entry, node)
+    began = monotonic()
+    if ours is not None:
+        await _cut_off(world, held, ours.port)
+    ATTACH_SECONDS.labels("fence" if fence else "unassign").observe(monotonic() - began)
+    return _held(await world.store.change(name, lambda b: book.detached(b.status, actor, uid, node)), uid)
+
+
+async def _cut_off(world: World, held: Held, port: str) -> None:
+    fabric = await world.fabrics.of(held.blade)
+    memory = held.entry.memory_id
+    if memory is None or (await fabric.look()).link(memory, port) is None:
+        return
+    _in_time(world, held)
+    try:
+        await fabric.unassign(memory, port)
+    except Declined as no:
+        log.info("%s; looking whether the port is free all the same", no)
+    if (await fabric.look()).link(memory, port):
+        raise Unreachable(f"port {port} of blade {held.blade.metadata.name} still carries {memory}; it is tried again")
+
+
+async def free(world: World, held: Held) -> None:
+    """Have the memory taken apart and the blocks freed. A region that was never composed may have been after all."""
+    actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
+    held = _held(await world.store.change(name, lambda b: book.begin(b.status, actor, uid, "Free")), uid)
+    fabric = await world.fabrics.of(held.blade)
+    seen = await fabric.look()
+    if held.entry.state is ReservationState.RESERVED:
+        if found := seen.made_of(seen.ids(held.entry.blocks)):
+            await world.store.change(name, lambda b: book.composed(b.status, actor, uid, found.id))
+            return  # it holds bytes, so it goes the long way
+    elif (memory := held.entry.memory_id) and seen.memory(memory):
+        await _take_apart(world, held, seen, memory)
+    await world.store.change(name, lambda b: book.freed(b.status, actor, uid))
+    await world.quotas.refund(held.entry.namespace, uid)
+
+
+async def _take_apart(world: World, held: Held, seen: Inventory, memory: str) -> None:
+    fabric = await world.fabrics.of(held.blade)
+    for link in [link for link in seen.links if link.memory == memory]:  # some appliances forget all but the first
+        _in_time(world, held)
+        await fabric.unassign(memory, link.port)
+    _in_time(world, held)
+    await fabric.free(memory)
+    after = await fabric.look()
+    if after.memory(memory) or any(link.memory == memory for link in after.links):
+        raise Unreachable(f"blade {held.blade.metadata.name} took the end of {memory} and still shows it")
+
+
+async def connected(world: World, held: Held, port: str) -> Link | None:
+    """The link of a region to a port as the appliance has it, for a serial number that was not written down."""
+    return (await (await world.fabrics.of(held.blade)).look()).link(_memory(held), port)
+
+
+def _in_time(world: World, held: Held) -> None:
+    """A call must end before somebody else may begin the same: raises Busy if there is no time left for one."""
+    deadline, seconds = held.entry.deadline, world.settings.call_seconds
+    left = (parse_time(deadline) - world.clock()).total_seconds() if deadline else 0.0
+    if left <= seconds:
+        raise book.Busy(f"too late for {held.entry.operation} of {held.entry.namespace}/{held.entry.name}", left)
+
+
+def free_port(blade: CXLBlade, node: str) -> str | None:
+    """A port that leads to the node and carries nothing, by the ledger."""
+    used = book.ports_in_use(blade.status)
+    return next((port.name for port in blade.spec.ports if port.node == node and port.name not in used), None)
+
+
+def cabled(blade: CXLBlade) -> list[str]:
+    """Nodes that a port of the blade leads to, by name."""
+    return sorted({port.node for port in blade.spec.ports})
+
+
+def in_use_by(held: Held) -> list[str]:
+    """Nodes that are connected, or about to be."""
+    gone = (AttachmentState.DETACHING, AttachmentState.FENCED)
+    return [a.node for a in held.entry.attachments if a.state not in gone]
+
+
+def _memory(held: Held) -> str:
+    memory = held.entry.memory_id
+    if memory is None:
+        raise Declined(404, f"CXLRegion {held.entry.namespace}/{held.entry.name} is not composed")
+    return memory
+
+
+def _held(blade: CXLBlade, uid: str) -> Held:
+    entry = book.find(blade.status, uid)
+    if entry is None:
+        raise book.Refused("Deleting", f"region {uid} has left the ledger of blade {blade.metadata.name}")
+    return Held(blade, entry)

@@ -1,0 +1,469 @@
+"""A cluster in memory for tests of the region controller, in which everything may happen in any order.
+
+An API server of dictionaries, the emulated appliance without HTTP, node plugins that overwrite and detach, and any
+number of controllers without election. Every call of a controller stops before and after its effect until the test lets
+it go on, so a test can interleave controllers call by call, show them old objects, and end them between any two steps.
+"""
+
+import asyncio
+import copy
+import random
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ballast_api.cxlblade import CXLBlade
+from ballast_cxl.controller.core import Controller
+from ballast_cxl.controller.settings import Settings
+from ballast_cxl.controller.world import World
+from ballast_cxl.emulator.appliance import Appliance, No
+from ballast_cxl.emulator.faults import Faults
+from ballast_cxl.emulator.layout import BladeLayout, Quirks
+from ballast_cxl.emulator.state import BladeState
+from ballast_cxl.fabric.interface import Block, Declined, Inventory, Link, Memory, Unreachable
+from ballast_cxl.names import NODE_FINALIZER
+from ballast_cxl.quantity import to_bytes
+from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION
+from ballast_operator.cluster.cache import Cache
+from ballast_operator.cluster.errors import ApiError
+from ballast_operator.objects import Key, Object, format_time
+from ballast_operator.resources import LEASE, Resource, resource_of
+
+MIB = 1 << 20
+T = TypeVar("T")
+
+
+class Turns:
+    """Whose turn it is: every call waits here, and the test releases one at a time."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def wait(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def release(self) -> bool:
+        """Let any one of those that wait go on; False if nobody waits."""
+        self._waiting = [turn for turn in self._waiting if not turn.done()]
+        if not self._waiting:
+            return False
+        turn = self._waiting.pop(self._rng.randrange(len(self._waiting)))
+        turn.set_result(None)
+        return True
+
+
+class Server:
+    """An API server: resource versions, compare-and-swap, finalizers, owners that take their children along."""
+
+    def __init__(self, clock: "Clock", rng: random.Random) -> None:
+        self.clock, self.rng = clock, rng
+        self.objects: dict[tuple[str, str, str], Object] = {}
+        self.version = 100
+        self.log: list[tuple[str, Object]] = []  # what watches would tell
+
+    @staticmethod
+    def key(resource: Resource, namespace: str | None, name: str) -> tuple[str, str, str]:
+        return resource.kind, (namespace or "") if resource.namespaced else "", name
+
+    def put(self, obj: Object) -> Object:
+        self.version += 1
+        stored = copy.deepcopy(obj)
+        meta = stored["metadata"]
+        meta.setdefault("uid", str(uuid.UUID(int=self.rng.getrandbits(128))))
+        meta.setdefault("generation", 1)
+        meta.setdefault("creationTimestamp", format_time(self.clock.now()))
+        meta["resourceVersion"] = str(self.version)
+        key = self.key(resource_of(stored), meta.get("namespace"), meta["name"])
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.objects.pop(key, None)
+            self.log.append(("DELETED", stored))
+            self._collect(meta["uid"])
+        else:
+            self.objects[key] = stored
+            self.log.append(("MODIFIED", stored))
+        return copy.deepcopy(stored)
+
+    def delete(self, resource: Resource, namespace: str | None, name: str) -> bool:
+        known = self.objects.get(self.key(resource, namespace, name))
+        if known is None:
+            return False
+        marked = copy.deepcopy(known)
+        marked["metadata"].setdefault("deletionTimestamp", format_time(self.clock.now()))
+        self.put(marked)
+        return True
+
+    def all(self, kind: str) -> list[Object]:
+        return [obj for (known, _, _), obj in self.objects.items() if known == kind]
+
+    def _collect(self, owner: str) -> None:
+        for obj in list(self.objects.values()):
+            if any(o["uid"] == owner for o in obj["metadata"].get("ownerReferences", [])):
+                meta = obj["metadata"]
+                self.delete(resource_of(obj), meta.get("namespace"), meta["name"])
+
+
+@dataclass
+class Clock:
+    """Time that passes when the test says so."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+
+@dataclass
+class SimulatedClient:
+    """What the controller uses of `Client`, a turn before and after each call."""
+
+    server: Server
+    turns: Turns
+    faults: Any = None
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        await self.turns.wait()
+        return copy.deepcopy(self.server.objects.get(self.server.key(resource, namespace, name)))
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, labels: str = "", fields: str = ""
+    ) -> list[Object]:
+        await self.turns.wait()
+        return [
+            copy.deepcopy(obj)
+            for obj in self.server.all(resource.kind)
+            if namespace is None or obj["metadata"].get("namespace") == namespace
+        ]
+
+    async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
+        await self.turns.wait()
+        meta = obj["metadata"]
+        if self.server.key(resource_of(obj), meta.get("namespace"), meta["name"]) in self.server.objects:
+            raise ApiError(409, "AlreadyExists", f"{meta['name']} already exists")
+        return await self._done(self.server.put(obj))
+
+    async def update(self, resource: Resource, obj: Object, subresource: str | None = None) -> Object:
+        await self.turns.wait()
+        meta = obj["metadata"]
+        known = self.server.objects.get(self.server.key(resource, meta.get("namespace"), meta["name"]))
+        if known is None:
+            raise ApiError(404, "NotFound", f"{meta['name']} not found")
+        if known["metadata"]["resourceVersion"] != meta["resourceVersion"]:
+            raise ApiError(409, "Conflict", f"{meta['name']} has been modified")
+        if subresource:
+            return await self._done(self.server.put(known | {"status": obj["status"]}))
+        return await self._done(self.server.put(obj | {"status": known.get("status", {})}))
+
+    async def apply(self, obj: Object, *, subresource: str | None = None, manager: str = "") -> Object:
+        await self.turns.wait()
+        meta = obj["metadata"]
+        known = self.server.objects.get(self.server.key(resource_of(obj), meta.get("namespace"), meta["name"]))
+        if subresource is None:
+            return await self._done(
+                self.server.put(obj if known is None else known | obj | {"metadata": known["metadata"]})
+            )
+        if known is None or meta.get("uid", known["metadata"]["uid"]) != known["metadata"]["uid"]:
+            raise ApiError(404, "NotFound", f"{meta['name']} not found")
+        kept = {"node": known["status"]["node"]} if "node" in known.get("status", {}) else {}
+        return await self._done(self.server.put(known | {"status": kept | obj["status"]}))
+
+    async def delete(self, resource: Resource, obj: Object, *, propagation: str = "Background") -> bool:
+        await self.turns.wait()
+        meta = obj["metadata"]
+        known = self.server.objects.get(self.server.key(resource, meta.get("namespace"), meta["name"]))
+        if known is None or known["metadata"]["uid"] != meta["uid"]:
+            return False
+        return await self._done(self.server.delete(resource, meta.get("namespace"), meta["name"]))
+
+    async def _done(self, answer: T) -> T:
+        await self.turns.wait()
+        return copy.deepcopy(answer)
+
+
+class Nothing:
+    """A backend of the emulator that makes nothing visible."""
+
+    async def settle(self, blade: BladeLayout, state: BladeState) -> None:
+        pass
+
+
+@dataclass
+class SimulatedFabric:
+    """The emulated appliance without HTTP. silent: no call is answered, and none is carried out."""
+
+    appliance: Appliance
+    name: str
+    turns: Turns
+    cluster: "Cluster"
+
+    async def look(self) -> Inventory:
+        await self._asked()
+        blade = self.appliance.blades[self.name]
+        places = blade.layout.block_names()
+        found = Inventory(
+            [Block(name, channel, row, blade.layout.mib * MIB) for name, (channel, row) in places.items()],
+            [Memory(name, frozenset(blocks)) for name, blocks in blade.state.memories.items()],
+            [Link(name, c.memory, c.port, c.serial) for name, c in blade.state.connections.items()],
+        )
+        await self.turns.wait()
+        return found
+
+    async def compose(self, blocks: Sequence[str]) -> None:
+        await self._do(self.appliance.compose, list(blocks))
+
+    async def assign(self, memory: str, port: str) -> None:
+        await self._do(self.appliance.assign, memory, port)
+
+    async def unassign(self, memory: str, port: str) -> None:
+        await self._do(self.appliance.unassign, memory, port)
+
+    async def free(self, memory: str) -> None:
+        await self._do(self.appliance.free, memory)
+
+    async def close(self) -> None:
+        pass
+
+    async def _do(self, verb: Any, *arguments: Any) -> None:
+        began = self.cluster.clock.seconds
+        await self._asked()
+        if self.cluster.clock.seconds - began > self.cluster.settings.call_seconds:
+            raise Unreachable("the call took too long, and was broken off")
+        try:
+            await verb(self.appliance.blades[self.name], *arguments)
+        except No as no:
+            raise Declined(no.status, str(no)) from no
+        await self.turns.wait()
+
+    async def _asked(self) -> None:
+        await self.turns.wait()
+        if self.cluster.outage.silent:
+            raise Unreachable("the appliance does not answer")
+
+
+@dataclass
+class Outage:
+    silent: bool = False
+
+
+@dataclass
+class SimulatedQueue:
+    """Keys that are ready, and those that will be when time has passed."""
+
+    clock: Clock
+    ready: dict[Key, None] = field(default_factory=dict)
+    later: dict[Key, float] = field(default_factory=dict)
+
+    def add(self, key: Key) -> None:
+        self.ready[key] = None
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        self.later[key] = self.clock.seconds + seconds
+
+    def due(self) -> list[Key]:
+        for key, when in list(self.later.items()):
+            if when <= self.clock.seconds:
+                del self.later[key]
+                self.ready[key] = None
+        return list(self.ready)
+
+
+class Process:
+    """One controller: a cache that may lag behind, and reconciles under way."""
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self.cluster, self.name = cluster, name
+        self.queue = SimulatedQueue(cluster.clock)
+        self.world = World(
+            SimulatedClient(cluster.server, cluster.turns),  # type: ignore[arg-type]
+            Cache(),
+            self.queue,  # type: ignore[arg-type]
+            cluster.settings,
+            cluster.clock.now,
+            lambda: cluster.clock.seconds,
+            name,
+        )
+        self.world.fabrics.of = self._fabric  # type: ignore[method-assign]
+        self.world.nodes.clock = lambda: cluster.clock.seconds
+        self.core = Controller(self.world)
+        self._watched = {watch.resource.kind: watch for watch in self.core.watched()}
+        self.tasks: dict[Key, asyncio.Task[None]] = {}
+        self.seen = len(cluster.server.log)
+        for kind, watch in self._watched.items():  # the first list
+            for obj in cluster.server.all(kind):
+                self.world.cache.put(obj)
+            for obj in cluster.server.all(kind):
+                for key in watch.keys(obj):
+                    self.queue.add(key)
+
+    async def _fabric(self, blade: CXLBlade) -> SimulatedFabric:
+        return SimulatedFabric(self.cluster.appliance, blade.metadata.name, self.cluster.turns, self.cluster)
+
+    def behind(self) -> int:
+        """Changes that its watches have not told yet."""
+        return len(self.cluster.server.log) - self.seen
+
+    def deliver(self, count: int) -> None:
+        """Have the watches tell so many changes."""
+        for event, obj in self.cluster.server.log[self.seen : self.seen + count]:
+            self.seen += 1
+            watch = self._watched.get(obj["kind"])
+            if watch is None:
+                continue
+            news = self.world.cache.drop(obj) if event == "DELETED" else self.world.cache.put(copy.deepcopy(obj))
+            for key in watch.keys(obj) if news else ():
+                self.queue.add(key)
+
+    def begin(self, rng: random.Random) -> None:
+        """Take up one key that is due and not under way."""
+        free = [key for key in self.queue.due() if key not in self.tasks]
+        if not free:
+            return
+        key = rng.choice(free)
+        del self.queue.ready[key]
+        self.tasks[key] = asyncio.create_task(self._work(key))
+
+    async def _work(self, key: Key) -> None:
+        try:
+            again = await self.core.reconcile(key)
+            if again is not None:
+                self.queue.add_after(key, again)
+        except (ApiError, OSError):
+            self.queue.add_after(key, 1.0)
+        finally:
+            self.tasks.pop(key, None)
+
+    def kill(self) -> None:
+        """End it between two steps."""
+        for task in list(self.tasks.values()):
+            task.cancel()
+
+
+class Cluster:
+    """Everything, and time."""
+
+    def __init__(
+        self, root: Path, rng: random.Random, *, controllers: int, blade: BladeLayout, contiguity: str
+    ) -> None:
+        self.rng, self.clock = rng, Clock()
+        self.turns, self.outage = Turns(rng), Outage()
+        self.server = Server(self.clock, rng)
+        self.settings = Settings(operation_seconds=10, call_seconds=2, sweep_seconds=5, leak_seconds=20)
+        quirks = Quirks(contiguity=contiguity == "Required", one_connection=True, trusting=True)
+        self.appliance = Appliance("a0", root, [blade], quirks, Nothing(), Faults())
+        self.nodes = ["n1", "n2"]
+        self.dead: set[str] = set()
+        ports = [{"name": name, "node": self.nodes[i % 2]} for i, name in enumerate(blade.port_names())]
+        spec = {"appliance": {"name": "a0", "url": "http://x"}, "blade": blade.name, "ports": ports}
+        self.create(CXL_BLADE, None, blade.name, spec | {"contiguity": contiguity})
+        for node in self.nodes:
+            self.beat(node)
+        self.count = 0
+        self.processes = [self.start() for _ in range(controllers)]
+
+    def start(self) -> Process:
+        self.count += 1
+        return Process(self, f"controller-{self.count}")
+
+    def create(self, resource: Resource, namespace: str | None, name: str, spec: Object, **meta: Any) -> Object:
+        where = {"namespace": namespace} if namespace else {}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        return self.server.put(body | {"metadata": {"name": name, **where, **meta}})
+
+    def beat(self, node: str) -> None:
+        meta = {"name": f"ballast-cxl-{node}", "namespace": self.settings.drivers_namespace}
+        self.server.put({"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta})
+
+    async def settle(self) -> None:
+        """Until all that runs waits for its turn."""
+        for _ in range(6):
+            await asyncio.sleep(0)
+
+    async def step(self) -> None:
+        """One thing happens, anywhere."""
+        what = self.rng.random()
+        process = self.rng.choice(self.processes)
+        if what < 0.55:
+            self.turns.release()
+        elif what < 0.75:
+            process.begin(self.rng)
+        elif what < 0.88:
+            process.deliver(self.rng.randint(1, 4))
+        elif what < 0.95:
+            self.plugins()
+        else:
+            self.pass_time(self.rng.uniform(0.1, 3.0))
+        await self.settle()
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.seconds += seconds
+        for node in [name for name in self.nodes if name not in self.dead]:
+            self.beat(node)
+        for process in self.processes:
+            process.world.nodes.saw(self.server.all(LEASE.kind))
+
+    def crash(self, index: int) -> None:
+        """End one controller and start another in its place, which knows nothing."""
+        self.processes[index].kill()
+        self.processes[index] = self.start()
+
+    def plugins(self) -> None:
+        """Node plugins do the next thing for one attachment."""
+        mine = [a for a in self.server.all(CXL_ATTACHMENT.kind) if a["spec"]["node"] not in self.dead]
+        if not mine:
+            return
+        found = copy.deepcopy(self.rng.choice(mine))
+        meta, status = found["metadata"], found.setdefault("status", {})
+        if meta.get("deletionTimestamp"):
+            meta["finalizers"] = [name for name in meta.get("finalizers", []) if name != NODE_FINALIZER]
+        elif found["spec"].get("purpose") == "Scrub" and status.get("phase") == "Assigned":
+            if NODE_FINALIZER not in meta["finalizers"]:
+                meta["finalizers"].append(NODE_FINALIZER)
+            size = to_bytes(status["size"])
+            status["node"] = {"scrub": {"bytes": size, "verified": size, "generation": status["generation"]}}
+        self.server.put(found)
+
+    async def converge(self, steps: int = 60_000) -> int:
+        """Let everybody work undisturbed until nothing is left to do; the steps that it took."""
+        for number in range(steps):
+            if not self.turns.release():
+                for process in self.processes:
+                    process.deliver(process.behind())
+                    process.begin(self.rng)
+                self.plugins()
+                if not any(process.tasks or process.queue.ready for process in self.processes):
+                    if self.done():
+                        return number
+                    self.pass_time(1.0)
+            await self.settle()
+        raise AssertionError(f"not done after {steps} steps: {self.summary()}")
+
+    def done(self) -> bool:
+        """Every region is what it can be, and nothing is on its way out."""
+        regions = self.server.all(CXL_REGION.kind)
+        phases = [region.get("status", {}).get("phase") for region in regions]
+        composed = all(phase in ("Composed", "Ready", "Pending", "Quarantined") for phase in phases)
+        leaving = any(region["metadata"].get("deletionTimestamp") for region in regions)
+        uids = {region["metadata"]["uid"] for region in regions}
+        strangers = [entry for entry in self.ledger() if entry["uid"] not in uids and entry["state"] != "Quarantined"]
+        busy = any(entry.get("operation") for entry in self.ledger())
+        return composed and not leaving and not strangers and not busy
+
+    def ledger(self) -> list[Object]:
+        return [e for blade in self.server.all(CXL_BLADE.kind) for e in blade.get("status", {}).get("reservations", [])]
+
+    def memories(self) -> dict[str, tuple[str, ...]]:
+        return {
+            name: blocks for blade in self.appliance.blades.values() for name, blocks in blade.state.memories.items()
+        }
+
+    def summary(self) -> Object:
+        regions = {r["metadata"]["name"]: r.get("status", {}).get("phase") for r in self.server.all(CXL_REGION.kind)}
+        return {"regions": regions, "ledger": self.ledger(), "memories": self.memories()}
+
+    def region(self, name: str, size: str, **spec: Any) -> Object:
+        return self.create(CXL_REGION, "team-a", name, {"size": size, **spec})

@@ -1,0 +1,1 @@
+"""Messages between kubelet and the plugin, generated from `kubelet.proto` (`make protos`)."""
