@@ -7,7 +7,8 @@ from datetime import datetime
 from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import STATUS_MANAGER, Client
 from ballast_operator.cluster.errors import ApiError
-from ballast_operator.cluster.recorder import Notice, Recorder
+from ballast_operator.cluster.recorder import Recorder
+from ballast_operator.kind import Notice
 from ballast_operator.metrics import CONDITION
 from ballast_operator.objects import Key, Object, digest
 
