@@ -203,7 +203,7 @@ async def test_a_node_that_cannot_be_fenced_keeps_the_blocks_in_quarantine(tmp_p
     (entry,) = found.ledger()
     assert (entry["state"], entry["message"][:11]) == ("Quarantined", "FenceFailed")
     found.outage.silent = False
-    for _ in range(300):
+    for _ in range(25):
         found.pass_time(60)
         await found.converge()
     assert len(found.memories()) == 1, "blocks in quarantine came back by themselves"
