@@ -116,7 +116,7 @@ async def run_calls(found: Cluster, calls: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("stride", [range(1, 120, 13)])
+@pytest.mark.parametrize("stride", [range(1, 120, 17)])
 async def test_a_death_between_any_two_steps_of_making_a_region_leaves_nothing_behind(
     tmp_path: Path, stride: range
 ) -> None:
