@@ -21,6 +21,10 @@ _SAID = (
 )
 
 
+# How the scheduler words it that a claim, and not a lack of processors or memory, keeps a pod from its node.
+_OF_CLAIMS = ("resourceclaim", "cannot allocate all claims", "device class")
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why one pod does not serve."""
@@ -42,7 +46,7 @@ def not_scheduled(view: View, pod: Object) -> tuple[Reason, str] | None:
         return None
     message = str(found.get("message", ""))
     reason = Reason.INSUFFICIENT_CAPACITY
-    if "resourceclaim" in message.lower() or "cannot allocate all claims" in message:
+    if any(words in message.lower() for words in _OF_CLAIMS):
         reason = Reason.CLAIM_PENDING
     elif "persistentvolumeclaim" in message.lower():
         reason = Reason.VOLUME_PENDING
