@@ -57,8 +57,9 @@ def image_not_pulled(_: View, pod: Object) -> tuple[Reason, str] | None:
     found = waiting(pod)
     if found is None or "Image" not in found["reason"]:
         return None
-    image = pod["spec"]["containers"][0]["image"]
-    return Reason.IMAGE_PULL_FAILED, f"image {image}: {found['reason']}: {found.get('message', '')}"
+    message = str(found.get("message", ""))  # it names the image, which may be that of the model
+    image = "" if "image" in message else f"image {pod['spec']['containers'][0]['image']}: "
+    return Reason.IMAGE_PULL_FAILED, f"{image}{found['reason']}: {message}"
 
 
 def failed(view: View, pod: Object) -> tuple[Reason, str] | None:
