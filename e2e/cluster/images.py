@@ -123,8 +123,8 @@ def loaded_layered(cluster: LocalCluster, image: layered.Layered, steps: Steps) 
 
 
 def _push(name: str, layout: Path) -> None:
-    """Into a layout: blobs that are there are not written again."""
-    shell.run("nice", *_buildah(), "push", "-q", *COMPRESSION, name, f"oci:{layout}:{name}")
+    """Into a layout: layers that are there are not written again, which buildah sees of uncompressed ones only."""
+    shell.run(*_buildah(), "push", "-q", "--disable-compression", name, f"oci:{layout}:{name}")
 
 
 def names(checkout: Path = CHECKOUT, targets: Iterable[str] = DEFAULT) -> dict[str, str]:

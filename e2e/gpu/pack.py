@@ -101,4 +101,11 @@ def unpack(part: Path, home: Path) -> None:
             inner = outer.extractfile(member)
             assert inner is not None
             with tarfile.open(fileobj=inner, mode="r|xz") as tar:
-                tar.extractall(home, filter="fully_trusted")
+                _extract(tar, home)
+
+
+def _extract(tar: tarfile.TarFile, home: Path) -> None:
+    """Our own archives, links and modes included. Older Pythons have no filters, newer ones ask for one."""
+    if hasattr(tarfile, "fully_trusted_filter"):
+        tar.extraction_filter = tarfile.fully_trusted_filter
+    tar.extractall(home)

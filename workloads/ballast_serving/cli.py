@@ -63,7 +63,10 @@ def _run_serve(options: argparse.Namespace) -> int:
     if model == "tiny":
         model = str(Path(os.environ.get("TMPDIR", "/tmp")) / "tiny-model")
         tiny.write(Path(model))
-        flags = ["--load-format=dummy", *flags]
+        flags = ["--load-format=dummy", "--enforce-eager", *flags]
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+    # Threads beyond the container's share spin against each other: a hundred times slower was seen.
+    os.environ.setdefault("OMP_NUM_THREADS", str(cpus()))
     plan = launch.Plan(
         model=model,
         served_name=options.served_name,
@@ -78,6 +81,20 @@ def _run_serve(options: argparse.Namespace) -> int:
     )
     asyncio.run(launch.serve(plan, options.status_port))
     return 0
+
+
+def cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """CPUs that this container may use at a time: its limit in cgroup v2 or v1, else the machine's; at least 1."""
+    machine = len(os.sched_getaffinity(0))
+    v2, v1 = root / "cpu.max", root / "cpu"
+    if v2.exists():
+        quota, period = v2.read_text().split()
+    elif (v1 / "cpu.cfs_quota_us").exists():
+        quota = (v1 / "cpu.cfs_quota_us").read_text().strip()
+        period = (v1 / "cpu.cfs_period_us").read_text().strip()
+    else:
+        return machine
+    return machine if quota in ("max", "-1") else max(1, min(machine, int(quota) // int(period)))
 
 
 def _hold(parser: argparse.ArgumentParser) -> None:

@@ -64,6 +64,7 @@ class Plan:
             f"--served-model-name={self.served_name}",
             "--host=0.0.0.0",
             f"--port={self.port}",
+            "--disable-access-log-for-endpoints=/health,/metrics",  # asked twice a second
             # It may still have work when the deadline comes; then it gets no longer.
             "--shutdown-timeout=1",
         ]

@@ -193,7 +193,8 @@ def test_a_folder_without_a_model_is_refused_with_what_it_holds(tmp_path: Path) 
 def test_the_flags_of_the_pod_itself_come_last() -> None:
     command = Plan("/model", "m", flags=["--max-model-len=4096"], revision="r1").command()
     assert command[3:6] == ["serve", "/model", "--max-model-len=4096"]
-    assert command[-4:] == ["--served-model-name=m", "--host=0.0.0.0", "--port=8000", "--shutdown-timeout=1"]
+    assert command[7:10] == ["--served-model-name=m", "--host=0.0.0.0", "--port=8000"]
+    assert command[-1] == "--shutdown-timeout=1"
     assert "--headless" in Plan("/model", "m", follower=True).command()
 
 
