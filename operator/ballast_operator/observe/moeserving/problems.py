@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from ballast_api.conditions import Reason
 from ballast_operator.objects import Object
+from ballast_operator.observe.moeserving.ask import silent
 from ballast_operator.observe.moeserving.view import View, ready
-from ballast_operator.observe.pods import Ending, condition, last_ending, phase, waiting
+from ballast_operator.observe.pods import Ending, condition, last_ending, waiting
 
 _SAID = (
     Reason.MODEL_NOT_FOUND,
@@ -78,11 +79,12 @@ def not_created(_: View, pod: Object) -> tuple[Reason, str] | None:
 
 
 def not_mounted(view: View, pod: Object) -> tuple[Reason, str] | None:
-    """A pod on its node that cannot start, in the kubelet's words."""
-    if phase(pod) != "Pending" or not pod["spec"].get("nodeName") or view.situation.complaint is None:
+    """A pod on its node that cannot start, in the kubelet's words. What the scheduler said before is over."""
+    said = view.situation.complaint
+    if said is None or said.startswith("FailedScheduling") or pod is not silent(view.children):
         return None
-    claimed = "claim" in view.situation.complaint.lower() and bool(pod["spec"].get("resourceClaims"))
-    return Reason.CLAIM_PENDING if claimed else Reason.VOLUME_PENDING, f"it cannot start: {view.situation.complaint}"
+    claimed = "claim" in said.lower() and bool(pod["spec"].get("resourceClaims"))
+    return Reason.CLAIM_PENDING if claimed else Reason.VOLUME_PENDING, f"it cannot start: {said}"
 
 
 QUESTIONS: list[Question] = [not_scheduled, image_not_pulled, failed, not_created, not_mounted]
