@@ -40,7 +40,7 @@ def what_people_type(kube: Kube) -> None:
     table = kube.run("get", "moe")
     assert all(len(line) <= 120 for line in table.splitlines())
     assert "AllReplicasReady" in table
-    assert len(kube.run("describe", "moe", "tiny").split("Events:")[0].splitlines()) <= 130
+    assert len(kube.run("describe", "moe", "tiny").split("Events:")[0].splitlines()) <= 90
     assert "Ready  (1 of 1 replicas serve)" in kube.plugin("status", "moe/tiny")
     assert "is Ready (AllReplicasReady)" in kube.plugin("why", "moe/tiny")
     assert "maxReplicas" in kube.run("explain", "moe.spec.autoscaling")

@@ -127,7 +127,8 @@ def test_replicas_come_and_go_by_hand_and_none_is_refused(kube: Kube, serving_im
 
 def test_replicas_are_nobodys_but_the_scalers(kube: Kube, serving_images: dict[str, str]) -> None:
     """What `kubectl scale` set stays, however often the object is touched; a child scaled by hand goes back."""
-    kube.apply(moe(), server_side=True)
+    nowhere: Object = {"template": {"nodeSelector": {"disk": "none-such"}}}  # no pod need run for this
+    kube.apply(moe(router=nowhere, **nowhere), server_side=True)
     kube.until("deployment", "tiny-engine", lambda _: True, 30)
     kube.run("scale", "moe/tiny", "--replicas=2")
     for poke in range(20):

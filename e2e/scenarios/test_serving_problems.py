@@ -23,10 +23,14 @@ def told(kube: Kube, name: str, *words: str, since: float | None = None) -> Obje
     found = kube.until("moe", name, reason("Ready", *words), 3 * BUDGET_SECONDS)
     print(f"{condition(found, 'Ready')['reason']} told after {time.monotonic() - started:.0f} s (budget 30 s): "
           f"{condition(found, 'Ready')['message'][:160]}")  # fmt: skip
-    events = [event for event in kube.list("events") if event["involvedObject"]["name"] == name]
-    assert {event["reason"] for event in events if event["type"] == "Warning"} & set(words)
+    eventually(lambda: _warnings(kube, name) & set(words), 10, lambda: f"events: {_warnings(kube, name)}")
     assert f"({condition(found, 'Ready')['reason']})" in kube.plugin("why", f"moe/{name}")
     return found
+
+
+def _warnings(kube: Kube, name: str) -> set[str]:
+    events = [event for event in kube.list("events") if event["involvedObject"]["name"] == name]
+    return {event["reason"] for event in events if event["type"] == "Warning"}
 
 
 def ended(kube: Kube, name: str) -> float:

@@ -105,8 +105,9 @@ HPA: Object = {
 
 
 def test_two_autoscalers_and_one_that_is_off_are_told(kube: Kube) -> None:
-    """No pod need run for this."""
-    kube.apply(moe(autoscaling={"maxReplicas": 2}))
+    """No pod need run for this, so none does."""
+    nowhere: Object = {"template": {"nodeSelector": {"disk": "none-such"}}}
+    kube.apply(moe(autoscaling={"maxReplicas": 2}, router=nowhere, **nowhere))
     kube.until("moe", "tiny", lambda obj: "status" in obj, 30)
     kube.run("autoscale", "moe/tiny", "--min=1", "--max=2", "--cpu=80%", "--name=theirs")
     found = kube.until("moe", "tiny", reason("Autoscaling", "AutoscalerConflict"), 30)
@@ -114,7 +115,7 @@ def test_two_autoscalers_and_one_that_is_off_are_told(kube: Kube) -> None:
     assert "theirs" in condition(found, "Autoscaling")["message"]
     kube.delete("hpa", "theirs")
     kube.until("moe", "tiny", reason("Autoscaling", "FollowingLoad"), 45)
-    kube.apply(moe("off", replicas=0))
+    kube.apply(moe("off", replicas=0, router=nowhere, **nowhere))
     other = json.loads(json.dumps(HPA))
     other["spec"]["scaleTargetRef"]["name"] = "off"
     kube.apply(other)

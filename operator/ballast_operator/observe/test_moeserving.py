@@ -180,6 +180,27 @@ def test_what_stands_in_the_way(asked: Situation[MoEServing], status: str, reaso
     assert words in found[2]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "0/2 nodes are available: 2 cannot allocate all claims.",
+        'waiting for dynamic resource controller to create the resourceclaim "x"',
+        "0/2 nodes are available: request devices: device class none.example.com does not exist.",
+    ],
+)
+def test_a_claim_that_is_not_met_is_told_apart_from_a_lack_of_room(said: str) -> None:
+    asked = situation(
+        serving(), deployment(available=0), pod(ready=False, phase="Pending", conditions=unscheduled(said))
+    )
+    assert ready(asked)[1] == "ClaimPending"
+
+
+def test_what_the_scheduler_said_before_is_no_problem_of_a_pod_on_its_node() -> None:
+    pulling = pod(ready=False, phase="Pending")
+    seen = observe(situation(serving(), deployment(available=0), pulling, complaint="FailedScheduling: no node"))
+    assert "problems" not in seen.status
+
+
 def test_old_pods_that_serve_do_not_make_it_ready() -> None:
     old = serving(engine={"maxNumSeqs": 2})
     asked = situation(serving(), deployment(updated=0), ROUTER, pod(model=old))

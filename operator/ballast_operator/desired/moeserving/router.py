@@ -42,6 +42,7 @@ def container(serving: MoEServing, installation: Installation) -> Object:
         "env": [secret("VLLM_API_KEY", key.name, key.key or "api-key")] if key else [],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "1Gi"}},
+        "startupProbe": probe("/livez", 2, 90),  # on a busy node even a small process takes its time
         "readinessProbe": probe("/readyz", 2, 2),
         "livenessProbe": probe("/livez", 10, 3),
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from ballast_api.conditions import Reason
 from ballast_operator.objects import Object
+from ballast_operator.observe.moeserving.ask import silent
 from ballast_operator.observe.moeserving.view import View, ready
-from ballast_operator.observe.pods import Ending, condition, last_ending, phase, waiting
+from ballast_operator.observe.pods import Ending, condition, last_ending, waiting
 
 _SAID = (
     Reason.MODEL_NOT_FOUND,
@@ -19,6 +20,10 @@ _SAID = (
     Reason.STARTUP_TIMEOUT,
     Reason.ENGINE_FAILED,
 )
+
+
+# How the scheduler words it that a claim, and not a lack of processors or memory, keeps a pod from its node.
+_OF_CLAIMS = ("resourceclaim", "cannot allocate all claims", "device class")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def not_scheduled(view: View, pod: Object) -> tuple[Reason, str] | None:
         return None
     message = str(found.get("message", ""))
     reason = Reason.INSUFFICIENT_CAPACITY
-    if "resourceclaim" in message.lower() or "cannot allocate all claims" in message:
+    if any(words in message.lower() for words in _OF_CLAIMS):
         reason = Reason.CLAIM_PENDING
     elif "persistentvolumeclaim" in message.lower():
         reason = Reason.VOLUME_PENDING
@@ -53,8 +58,9 @@ def image_not_pulled(_: View, pod: Object) -> tuple[Reason, str] | None:
     found = waiting(pod)
     if found is None or "Image" not in found["reason"]:
         return None
-    image = pod["spec"]["containers"][0]["image"]
-    return Reason.IMAGE_PULL_FAILED, f"image {image}: {found['reason']}: {found.get('message', '')}"
+    message = str(found.get("message", ""))  # it names the image, which may be that of the model
+    image = "" if "image" in message else f"image {pod['spec']['containers'][0]['image']}: "
+    return Reason.IMAGE_PULL_FAILED, f"{image}{found['reason']}: {message}"
 
 
 def failed(view: View, pod: Object) -> tuple[Reason, str] | None:
@@ -73,11 +79,12 @@ def not_created(_: View, pod: Object) -> tuple[Reason, str] | None:
 
 
 def not_mounted(view: View, pod: Object) -> tuple[Reason, str] | None:
-    """A pod on its node that cannot start, in the kubelet's words."""
-    if phase(pod) != "Pending" or not pod["spec"].get("nodeName") or view.situation.complaint is None:
+    """A pod on its node that cannot start, in the kubelet's words. What the scheduler said before is over."""
+    said = view.situation.complaint
+    if said is None or said.startswith("FailedScheduling") or pod is not silent(view.children):
         return None
-    claimed = "claim" in view.situation.complaint.lower() and bool(pod["spec"].get("resourceClaims"))
-    return Reason.CLAIM_PENDING if claimed else Reason.VOLUME_PENDING, f"it cannot start: {view.situation.complaint}"
+    claimed = "claim" in said.lower() and bool(pod["spec"].get("resourceClaims"))
+    return Reason.CLAIM_PENDING if claimed else Reason.VOLUME_PENDING, f"it cannot start: {said}"
 
 
 QUESTIONS: list[Question] = [not_scheduled, image_not_pulled, failed, not_created, not_mounted]
