@@ -6,9 +6,9 @@ memory that no ledger knows is reported or, if the installation says so, overwri
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from time import monotonic
 
 from ballast_api.conditions import Reason, Type
 from ballast_api.cxlblade import CXLBlade, CXLBladeStatus, Drift, Geometry, Reservation, ReservationState
@@ -53,7 +53,7 @@ class Blades:
             await self.world.add_finalizer(CXL_BLADE, obj, FINALIZER)  # the ledger must outlive what it lists
         pause = self._until_due(blade)
         if pause <= 0:
-            self._looked[key.name] = monotonic()
+            self._looked[key.name] = self.world.monotonic()
             await self._look(key.name)
             pause = float(self.world.settings.sweep_seconds)
         busy = await self._release_ownerless(key.name)
@@ -64,7 +64,7 @@ class Blades:
         if blade.status.observed_generation != blade.metadata.generation:
             return 0.0
         last = self._looked.get(blade.metadata.name)
-        return 0.0 if last is None else last + self.world.settings.sweep_seconds - monotonic()
+        return 0.0 if last is None else last + self.world.settings.sweep_seconds - self.world.monotonic()
 
     async def _look(self, name: str) -> None:
         """Compare ledger and appliance, and write down what came of it."""
@@ -76,11 +76,15 @@ class Blades:
             answer = Answer(Type.READY, False, Reason.APPLIANCE_UNREACHABLE, str(error))
             await self.world.store.change(name, lambda b: self._said(b, b.status, [answer]))
             raise
-        await self.world.store.change(name, lambda b: self._compared(b, seen, grid))
+        before = {entry.uid: entry.memory_id for entry in blade.status.reservations if not entry.operation}
+        await self.world.store.change(name, lambda b: self._compared(b, seen, grid, before))
         await self._adopt_leaks(name, seen)
 
-    def _compared(self, blade: CXLBlade, seen: Inventory, grid: Grid) -> CXLBladeStatus:
-        """The ledger after a look at its appliance."""
+    def _compared(
+        self, blade: CXLBlade, seen: Inventory, grid: Grid, before: Mapping[str, str | None]
+    ) -> CXLBladeStatus:
+        """The ledger after a look at its appliance. before: memory by entry, as the ledger had it before the look; what
+        was composed since then is not missing from it."""
         status = blade.status
         found = Geometry(channels=grid.channels, blocks_per_channel=grid.rows, block_size=to_text(grid.block_bytes))
         if status.geometry is None:
@@ -91,8 +95,9 @@ class Blades:
                 "those that the ledger was begun with; nothing is placed here until it does again"
             )
             return self._said(blade, status, [Answer(Type.READY, False, Reason.GEOMETRY_CHANGED, message)])
+        status = book.lapsed(status, self.world.clock() - timedelta(seconds=self.world.settings.operation_seconds))
         for entry in status.reservations:
-            if self._lost(entry, seen):
+            if before.get(entry.uid) == entry.memory_id and self._lost(entry, seen):
                 log.error("blade %s has forgotten memory %s of %s", blade.metadata.name, entry.memory_id, entry.name)
                 status = book.forgotten(status, entry.uid)
         status = status.model_copy(update={"drift": self._drift(status, seen)})
@@ -202,9 +207,9 @@ class Blades:
         if known and known["metadata"]["uid"] == entry.uid:
             self._gone.pop(entry.uid, None)
             return False
-        since = self._gone.setdefault(entry.uid, monotonic())
+        since = self._gone.setdefault(entry.uid, self.world.monotonic())
         retired = entry.state is ReservationState.SCRUBBING
-        if not retired and monotonic() - since < self.world.settings.leak_seconds:
+        if not retired and self.world.monotonic() - since < self.world.settings.leak_seconds:
             return False
         stored = await self.world.client.get(CXL_REGION, entry.namespace, entry.name)
         return stored is None or stored["metadata"]["uid"] != entry.uid

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ballast_api.cxlattachment import CXLAttachment
+from ballast_api.cxlblade import ReservationState
 from ballast_cxl.controller.attachments import Attachments
 from ballast_cxl.controller.blades import Blades
 from ballast_cxl.controller.claims import Claims
@@ -67,9 +68,12 @@ class Controller:
         return list(found.keys(obj)) if found else []
 
     def _of_blade(self, obj: Object) -> list[Key]:
-        """The blade; and regions that wait for something that a ledger says."""
+        """The blade; regions of which it says something bad; and regions that wait for what a ledger says."""
         self.publisher.changed()
-        return [*own_key(obj), *self._waiting()]
+        entries = (obj.get("status") or {}).get("reservations", [])
+        bad = [e for e in entries if e["state"] in (ReservationState.LOST.value, ReservationState.QUARANTINED.value)]
+        stuck = [Key(CXL_REGION.kind, entry["namespace"], entry["name"]) for entry in bad]
+        return [*own_key(obj), *stuck, *self._waiting()]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]

@@ -12,6 +12,7 @@ from ballast_cxl.controller.world import Held, World
 from ballast_cxl.fabric.interface import Declined, FabricError, Inventory, Link, Unreachable
 from ballast_cxl.ledger import book
 from ballast_cxl.metrics import ATTACH_SECONDS, COMPOSE_SECONDS
+from ballast_operator.objects import parse_time
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ async def _composed(world: World, held: Held) -> str:
             f"blocks of CXLRegion {held.entry.namespace}/{held.entry.name} are in memory {others[0].id} of blade "
             f"{held.blade.metadata.name}, which the ledger knows nothing of; free it at the appliance"
         )
+    _in_time(world, held)
     await fabric.compose(blocks)
     if found := (await fabric.look()).made_of(blocks):
         return found.id
@@ -79,6 +81,7 @@ async def _assigned(world: World, held: Held, port: str) -> Link:
         raise Declined(404, f"blade {held.blade.metadata.name} has no memory {memory} any more")
     if link := seen.link(memory, port):
         return link
+    _in_time(world, held)
     await fabric.assign(memory, port)
     if link := (await fabric.look()).link(memory, port):
         return link
@@ -102,6 +105,7 @@ async def _cut_off(world: World, held: Held, port: str) -> None:
     memory = held.entry.memory_id
     if memory is None or (await fabric.look()).link(memory, port) is None:
         return
+    _in_time(world, held)
     try:
         await fabric.unassign(memory, port)
     except Declined as no:
@@ -129,7 +133,9 @@ async def free(world: World, held: Held) -> None:
 async def _take_apart(world: World, held: Held, seen: Inventory, memory: str) -> None:
     fabric = await world.fabrics.of(held.blade)
     for link in [link for link in seen.links if link.memory == memory]:  # some appliances forget all but the first
+        _in_time(world, held)
         await fabric.unassign(memory, link.port)
+    _in_time(world, held)
     await fabric.free(memory)
     after = await fabric.look()
     if after.memory(memory) or any(link.memory == memory for link in after.links):
@@ -139,6 +145,14 @@ async def _take_apart(world: World, held: Held, seen: Inventory, memory: str) ->
 async def connected(world: World, held: Held, port: str) -> Link | None:
     """The link of a region to a port as the appliance has it, for a serial number that was not written down."""
     return (await (await world.fabrics.of(held.blade)).look()).link(_memory(held), port)
+
+
+def _in_time(world: World, held: Held) -> None:
+    """A call must end before somebody else may begin the same: raises Busy if there is no time left for one."""
+    deadline, seconds = held.entry.deadline, world.settings.call_seconds
+    left = (parse_time(deadline) - world.clock()).total_seconds() if deadline else 0.0
+    if left <= seconds:
+        raise book.Busy(f"too late for {held.entry.operation} of {held.entry.namespace}/{held.entry.name}", left)
 
 
 def free_port(blade: CXLBlade, node: str) -> str | None:

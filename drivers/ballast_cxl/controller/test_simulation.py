@@ -116,7 +116,7 @@ async def run_calls(found: Cluster, calls: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("stride", [range(1, 400, 9)])
+@pytest.mark.parametrize("stride", [range(1, 120, 13)])
 async def test_a_death_between_any_two_steps_of_making_a_region_leaves_nothing_behind(
     tmp_path: Path, stride: range
 ) -> None:
@@ -125,15 +125,14 @@ async def test_a_death_between_any_two_steps_of_making_a_region_leaves_nothing_b
         folder = tmp_path / str(calls)
         found = cluster(folder, calls, controllers=1)
         found.region("kv", "4Mi")
-        if not await run_calls(found, calls) and calls > 300:
-            break
+        await run_calls(found, calls)
         found.crash(0)
         await found.converge()
         proven(found, folder)
         assert judge(read(folder / "log.jsonl")).composes == 1, f"died after {calls} calls"
 
 
-@pytest.mark.parametrize("stride", [range(1, 600, 23)])
+@pytest.mark.parametrize("stride", [range(1, 600, 37)])
 async def test_a_death_between_any_two_steps_of_ending_a_region_leaves_nothing_behind(
     tmp_path: Path, stride: range
 ) -> None:

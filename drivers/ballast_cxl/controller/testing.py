@@ -199,7 +199,7 @@ class SimulatedFabric:
     appliance: Appliance
     name: str
     turns: Turns
-    outage: "Outage"
+    cluster: "Cluster"
 
     async def look(self) -> Inventory:
         await self._asked()
@@ -229,7 +229,10 @@ class SimulatedFabric:
         pass
 
     async def _do(self, verb: Any, *arguments: Any) -> None:
+        began = self.cluster.clock.seconds
         await self._asked()
+        if self.cluster.clock.seconds - began > self.cluster.settings.call_seconds:
+            raise Unreachable("the call took too long, and was broken off")
         try:
             await verb(self.appliance.blades[self.name], *arguments)
         except No as no:
@@ -238,7 +241,7 @@ class SimulatedFabric:
 
     async def _asked(self) -> None:
         await self.turns.wait()
-        if self.outage.silent:
+        if self.cluster.outage.silent:
             raise Unreachable("the appliance does not answer")
 
 
@@ -281,6 +284,7 @@ class Process:
             self.queue,  # type: ignore[arg-type]
             cluster.settings,
             cluster.clock.now,
+            lambda: cluster.clock.seconds,
             name,
         )
         self.world.fabrics.of = self._fabric  # type: ignore[method-assign]
@@ -297,7 +301,7 @@ class Process:
                     self.queue.add(key)
 
     async def _fabric(self, blade: CXLBlade) -> SimulatedFabric:
-        return SimulatedFabric(self.cluster.appliance, blade.metadata.name, self.cluster.turns, self.cluster.outage)
+        return SimulatedFabric(self.cluster.appliance, blade.metadata.name, self.cluster.turns, self.cluster)
 
     def behind(self) -> int:
         """Changes that its watches have not told yet."""

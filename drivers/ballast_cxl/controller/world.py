@@ -1,6 +1,7 @@
 """What all parts of the controller share: what the watches said, the ledgers, the appliances, the nodes, the clock."""
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ class World:
     queue: Queue[Key]
     settings: Settings
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
     name: str = field(default_factory=lambda: own_name(os.environ))
     concerned: Callable[[Object], Iterable[Key]] = lambda _: ()
     _blades: dict[str, tuple[str, CXLBlade]] = field(default_factory=dict)

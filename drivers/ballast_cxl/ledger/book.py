@@ -95,9 +95,19 @@ def reserve(
 def begin(book: CXLBladeStatus, actor: Actor, uid: str, operation: str) -> CXLBladeStatus:
     """Take the right to do something at the appliance for an entry. Raises Busy while somebody else has it."""
     entry = _need(book, uid)
+    if operation == "Compose" and entry.memory_id is not None:
+        raise Busy(f"{_name(entry)} is composed already, as memory {entry.memory_id}", 0.0)
     if entry.operation and entry.deadline and (left := (parse_time(entry.deadline) - actor.now).total_seconds()) > 0:
         raise Busy(f"{entry.holder} is at {entry.operation} of {entry.namespace}/{entry.name}", left)
     return _change(book, entry, operation=operation, holder=actor.name, deadline=_deadline(actor))
+
+
+def lapsed(book: CXLBladeStatus, now: datetime) -> CXLBladeStatus:
+    """Without the rights whose deadline has passed: whoever had them is gone, or may not use them any more."""
+    for entry in book.reservations:
+        if entry.operation and entry.deadline and parse_time(entry.deadline) < now:
+            book = _change(book, entry, operation=None, holder=None, deadline=None)
+    return book
 
 
 def ended(book: CXLBladeStatus, actor: Actor, uid: str, **changes: Any) -> CXLBladeStatus:
