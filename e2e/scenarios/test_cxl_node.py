@@ -30,6 +30,7 @@ SELECTOR = (
     'device.attributes["cxl.ballast.dev"].name == "{name}"'
 )
 TOOLBOX = "docker.io/ballast/toolbox:1"
+STAY = "trap 'exit 1' TERM; sleep 3600 & wait"  # a process 1 without a handler would not hear the signal
 
 
 @dataclass
@@ -63,7 +64,8 @@ def fabric(
             yield Fabric(emulated, found, local, position)
             admin.run("delete", "cxlblade", "n0", "--wait=false")
             eventually(lambda: not admin.get("cxlblade", "n0"), 60, lambda: "the blade is still there")
-    deploy(admin, images)
+    # The chart stays as it is: an API server that saw the admission policy go does not find its parameters when it
+    # comes back, and would refuse every claim of the next module (seen with 1.36.3).
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def spec(*containers: Object, node: str | None = None, claim: str = "kv", **extr
 
 
 def pod(name: str, *containers: Object, node: str | None = None, **extra: Any) -> Object:
-    wanted = containers or (container("sleep 3600"),)
+    wanted = containers or (container(STAY),)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec(*wanted, node=node, **extra)}
 
 
@@ -128,8 +130,8 @@ def got(kube: Kube, name: str, size: int, offset: int = 0) -> str:
 def test_pods_on_two_nodes_share_a_region_and_a_rolling_restart_keeps_its_bytes(kube: Kube, fabric: Fabric) -> None:
     spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     labels = {"app": "kv"}
-    beside = container("sleep 3600", "beside", uses=False)
-    template = spec(container("sleep 3600"), beside)
+    beside = container(STAY, "beside", uses=False)
+    template = spec(container(STAY), beside)
     template["topologySpreadConstraints"] = [spread | {"labelSelector": {"matchLabels": labels}}]
     kube.apply(
         {
@@ -208,7 +210,7 @@ def test_a_plugin_killed_under_running_pods_comes_back_and_takes_nothing_from_th
     kube.apply(pod("waits", node="node1"))  # kubelet needs no call for a claim that it has prepared
     plugin.start()
     eventually(lambda: plugin.files.read(uid) == before, 30, lambda: "the device file did not come back")
-    inside(kube, "stays", "kill 1 || true")  # a container that starts anew gets its device by the file
+    inside(kube, "stays", "kill 1")  # a container that starts anew gets its device by the file
     eventually(
         lambda: (kube.get("pod", "stays") or {})["status"]["containerStatuses"][0]["restartCount"] == 1,
         30,
