@@ -54,7 +54,7 @@ class Machine:
         """Wait until it answers; seconds since its power came on, by its own clock."""
         return float(self._receive(START_SECONDS))
 
-    def call(self, method: str, seconds: float = 120, **arguments: Any) -> Any:
+    def call(self, method: str, seconds: float = 600, **arguments: Any) -> Any:
         """What the agent's method returns. Raises GuestError."""
         self.send(method, **arguments)
         return self._receive(seconds)
