@@ -24,7 +24,7 @@ from e2e.support.operator import OperatorProcess, account_kubeconfig
 CLIENTS = 8
 NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
 QUIRKS = "global-mutex,rounding,one-connection,substring-ids,first-connection-only,amnesia,trusting"
-PATIENCE = 300
+PATIENCE = 600
 
 
 class Chaos:
@@ -155,17 +155,17 @@ def race(field: Field, kube: Kube, seed: int, count: int, fit: int, blade: str, 
     kube.apply(template("memory", blade, size))
     with Chaos(seed, field.controllers, field.plugins) as chaos:
         ask(kube, [pod(f"p{number:02d}", "memory") for number in range(count)], seed)
-        took = eventually(lambda: phases(kube)["running"] >= fit, PATIENCE, lambda: f"{phases(kube)}")
+        took = eventually(lambda: phases(kube)["bound"] >= fit, PATIENCE, lambda: f"{phases(kube)}")
     eventually(
         lambda: phases(kube) == {"running": fit, "bound": fit, "pending with a reason": count - fit},
-        60,
+        PATIENCE,
         lambda: f"{phases(kube)}",
     )
     seen = phases(kube)
     freed = clear(field, kube)
     verdict = field.emulator.verdict(since)
     print(
-        f"seed {seed}: {count} pods, {seen}, {chaos.kills} kills, all running after {took:.0f} s, all free after "
+        f"seed {seed}: {count} pods, {seen}, {chaos.kills} kills, all bound after {took:.0f} s, all free after "
         f"{freed:.0f} s; {verdict.composes} composes, overlaps {len(verdict.overlaps)}, refusals "
         f"{len(verdict.refusals)}, ports twice {len(verdict.twice)}"
     )
