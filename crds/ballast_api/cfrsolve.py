@@ -24,9 +24,16 @@ from ballast_api.template import Template
 class GameName(StrEnum):
     """The games that the solver generates itself."""
 
+    BATTLESHIP = "battleship"
+    DARK_HEX = "dark-hex"
+    GOOFSPIEL = "goofspiel"
     KUHN = "kuhn"
     LEDUC = "leduc"
     LIARS_DICE = "liars-dice"
+    OSHI_ZUMO = "oshi-zumo"
+    POKER_RIVER = "poker-river"
+    POKER_TURN = "poker-turn"
+    RANDOM_GAME = "random-game"
 
 
 class ExploitabilityUnit(StrEnum):
@@ -53,15 +60,31 @@ class Updates(StrEnum):
     SIMULTANEOUS = "Simultaneous"
 
 
+class Device(StrEnum):
+    """What iterates."""
+
+    AUTO = "Auto"
+    CPU = "CPU"
+    CUDA = "CUDA"
+
+
+class Precision(StrEnum):
+    """How numbers are kept."""
+
+    FLOAT64 = "Float64"
+    MIXED = "Mixed"
+
+
 class OutputFormat(StrEnum):
     """How a strategy is written on a volume."""
 
     CSV = "CSV"
     JSON = "JSON"
+    PARQUET = "Parquet"
 
 
 class BuiltinGame(Model):
-    """A game that the solver generates itself: kuhn, leduc (poker) or liars-dice."""
+    """A game that the solver generates itself; docs/cfrsolve.md lists them with their parameters."""
 
     name: GameName = field("Which game.", examples=["leduc"])
     parameters: dict[str, str] = field(
@@ -85,10 +108,10 @@ class Game(Model):
 
     builtin: BuiltinGame | None = field(absent=None)
     config_map_key_ref: ConfigMapKeyRef | None = field(
-        "A game file in Gambit's .efg format, in a ConfigMap of this namespace.", absent=None
+        "A game file, Gambit's .efg or a compiled .cfrg, in a ConfigMap of this namespace.", absent=None
     )
     persistent_volume_claim: VolumePath | None = field(
-        "A game file in Gambit's .efg format, on a volume; it is mounted read-only.", absent=None
+        "A game file, Gambit's .efg or a compiled .cfrg, on a volume; it is mounted read-only.", absent=None
     )
     sha256: str | None = field(
         "SHA-256 digest that the game file must have, 64 hexadecimal digits. Unset: any file is taken.",
@@ -155,6 +178,11 @@ class Algorithm(Model):
         ge=0,
         le=1 << 20,
     )
+    precision: Precision = field(
+        "Float64: every number has 64 bits. Mixed: strategies and values have 32, regrets and sums 64; good to an "
+        "exploitability of about a millionth of the span.",
+        default=Precision.FLOAT64,
+    )
     parameters: dict[str, str] = field(
         'Parameters of the variant, as decimals in quotes, such as `alpha: "1.5"` for DCFR. Unset: the published ones.',
         default_factory=dict,
@@ -204,7 +232,8 @@ class Output(Model):
         "A file on a volume of yours for the whole strategy, whatever its size; it outlives the object.", absent=None
     )
     format: OutputFormat = field(
-        "Format of the file on the volume. JSON: one document, best for small games. CSV: one line an action.",
+        "Format of the file on the volume. JSON: one document, best for small games. CSV: one line an action. Parquet: "
+        "the same columns, compressed, written piece by piece; best for large games.",
         default=OutputFormat.CSV,
     )
 
@@ -232,6 +261,12 @@ class CFRSolveSpec(Model):
     game: Game = field()
     stop: Stop = field()
     algorithm: Algorithm = field(default_factory=Algorithm)
+    device: Device = field(
+        "What iterates. CPU: one thread. CUDA: an NVIDIA GPU; one nvidia.com/gpu is asked for unless "
+        "template.resources has a GPU or a claim. Auto: the faster of the two if template.resources gives a GPU or a "
+        "claim, else CPU.",
+        default=Device.AUTO,
+    )
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     output: Output = field(default_factory=Output, shown=False)
     template: Template = field(default_factory=Template)

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     NO_DEFAULT_STORAGE_CLASS = "NoDefaultStorageClass"
     VOLUME_PENDING = "VolumePending"
     CLAIM_PENDING = "ClaimPending"
+    DEVICE_UNAVAILABLE = "DeviceUnavailable"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid"

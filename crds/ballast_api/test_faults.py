@@ -38,7 +38,11 @@ def test_a_good_object_has_no_fault() -> None:
         ("spec.stop.exploitability", 1e-3, "spec.stop.exploitability must be a string, not 0.001"),
         ("spec.stop.maxIterations", -1, "spec.stop.maxIterations is -1, but must be at least 1"),
         ("spec.backoffLimit", True, "spec.backoffLimit must be a whole number, not True"),
-        ("spec.game.builtin.name", "ledux", "is 'ledux', which is none of kuhn, leduc, liars-dice"),
+        (
+            "spec.game.builtin.name",
+            "ledux",
+            "is 'ledux', which is none of battleship, dark-hex, goofspiel, kuhn, leduc, liars-dice, oshi-zumo",
+        ),
         ("spec.game.configMapKeyRef", {"name": "a", "key": "b"}, "game takes exactly one of"),
         ("spec.game.sha256", "0" * 64, "game.sha256 is the digest of a file, and a builtin game has none"),
         ("spec.output.persistentVolumeClaim", {"claimName": "a", "path": "a/../../b"}, "remove the leading slash"),

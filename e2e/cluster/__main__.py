@@ -55,7 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     load.set_defaults(run=_load)
 
     build = commands.add_parser("images", help="build the project's images and load them into the nodes")
-    build.add_argument("target", nargs="*", default=list(images.SOURCES), help="operator, cfr, cxl (default: all)")
+    build.add_argument(
+        "target",
+        nargs="*",
+        default=list(images.DEFAULT),
+        help=f"{', '.join(images.SOURCES)} (default: {', '.join(images.DEFAULT)})",
+    )
     build.set_defaults(run=_images)
 
     node = commands.add_parser("node", help="make a node fail, and come back")
@@ -106,10 +111,15 @@ def _load(options: argparse.Namespace) -> None:
 
 def _images(options: argparse.Namespace) -> None:
     steps = Steps()
-    built = images.build(steps, options.target)
+    built = images.build(steps, [target for target in options.target if target not in images.LAYERED])
     cluster = LocalCluster.find()
     if cluster:
         images.loaded(cluster, built, steps)
+    for target in (target for target in options.target if target in images.LAYERED):
+        large = images.build_layered(target, steps)
+        if cluster:
+            images.loaded_layered(cluster, large, steps)
+        print(f"{large.name}  {large.size / 1e6:.0f} MB  {large.layout}")
     for image in built:
         print(f"{image.name}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
 

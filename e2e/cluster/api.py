@@ -79,10 +79,21 @@ class Cluster:
         """
         steps = steps or Steps()
         if self.kind:
-            return kind.loaded(kind.build(images.SOURCES, steps), steps)
+            return kind.loaded(kind.build(images.DEFAULT, steps), steps)
         if self.local:
             return images.loaded(self.local, images.build(steps), steps)
         return images.names()
+
+    def ensure_image(self, target: str, steps: Steps | None = None) -> str:
+        """Name of one image, built and in every node; the large ones that `ensure_images` leaves out too."""
+        steps = steps or Steps()
+        if self.kind:
+            return kind.loaded(kind.build([target], steps), steps)[target]
+        if not self.local:
+            return images.planned(target).name
+        if target not in images.LAYERED:
+            return images.loaded(self.local, images.build(steps, [target]), steps)[target]
+        return images.loaded_layered(self.local, images.build_layered(target, steps), steps)
 
     def _local(self) -> LocalCluster:
         if self.local is None:

@@ -13,7 +13,7 @@ from e2e.cluster import cache, shell, tools
 from e2e.cluster.steps import Step, Steps
 from e2e.cluster.versions import GO_SOURCES, Component
 
-ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
+ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
 
 
 def path(component: Component) -> Path:
@@ -48,7 +48,14 @@ def link(components: Iterable[Component], folder: Path) -> None:
 
 
 def _flags(component: Component) -> list[str]:
-    return ["-ldflags", " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in component.stamp)])]
+    link = ["-s", "-w", *(f"-X {stamp}" for stamp in component.stamp)]
+    if component.link:
+        link.append(f"-extldflags={component.link}")
+    return ["-ldflags", " ".join(link), *(["-tags", component.tags] if component.tags else [])]
+
+
+def _environment(component: Component) -> dict[str, str]:
+    return {**ENVIRONMENT, "CGO_ENABLED": "1" if component.cgo else "0"}
 
 
 def _build(component: Component, go: str, steps: Steps) -> None:
@@ -58,18 +65,19 @@ def _build(component: Component, go: str, steps: Steps) -> None:
     title = f"build {component.name} {component.version}".strip()
     with steps.step(title) as step:
         step.note("fetching modules")
-        total = len(shell.run(go, "list", "-deps", component.package, cwd=where, env=ENVIRONMENT).splitlines())
+        environment = _environment(component)
+        total = len(shell.run(go, "list", "-deps", component.package, cwd=where, env=environment).splitlines())
         # `nice`, since a build takes every core for minutes and people go on working meanwhile.
         argv = ["nice", go, "build", "-v", *_flags(component), "-o", str(made), component.package]
-        _watch(argv, where, total, step)
+        _watch(argv, where, environment, total, step)
         made.rename(target)
         step.result = f"{target.stat().st_size / 1e6:.0f} MB"
 
 
-def _watch(argv: list[str], where: Path, total: int, step: Step) -> None:
+def _watch(argv: list[str], where: Path, environment: dict[str, str], total: int, step: Step) -> None:
     """`go build -v` names each package as it compiles it: that is the progress."""
     last: deque[str] = deque(maxlen=20)
-    env = {**os.environ, **ENVIRONMENT}
+    env = {**os.environ, **environment}
     with subprocess.Popen(argv, cwd=where, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for count, line in enumerate(process.stderr, start=1):

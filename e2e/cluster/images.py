@@ -13,23 +13,33 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import archive, cache, shell, tools
+from e2e.cluster import archive, cache, layered, shell, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
 from e2e.cluster.steps import Step, Steps
 
-LARGEST = 150_000_000  # bytes of an archive
+LARGEST = 150_000_000  # bytes of an archive, of what every installation pulls
+LARGEST_OF = {"cfr-gpu": 400_000_000}
 SUITE = "trixie"
 MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
 
 # What goes into each target, apart from the Dockerfile and pyproject.toml.
 SOURCES = {
     "operator": ("crds/ballast_api", "operator/ballast_operator"),
     "cfr": ("workloads/ballast_cfr",),
+    "cfr-gpu": ("workloads/ballast_cfr",),
+    "router": ("workloads/ballast_serving",),
+    "serving": ("workloads/ballast_serving",),
     "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
+
+# Built and loaded where nothing else is asked for: no GPU, no vLLM of 4 GB.
+DEFAULT = ("operator", "cfr", "cxl")
+LAYERED = {"serving": "serving-base"}
 
 # Documentation and translations: a third of a minimal Debian. Licences stay.
 NEEDLESS = ("usr/share/locale", "usr/share/man", "usr/share/info", "var/cache/apt", "var/lib/apt/lists", "var/log/apt")
@@ -66,7 +76,7 @@ def _goes_in(path: Path) -> bool:
     return "__pycache__" not in path.parts and not path.name.startswith("test_") and path.name != "conftest.py"
 
 
-def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path = CHECKOUT) -> list[BuiltImage]:
+def build(steps: Steps, targets: Iterable[str] = DEFAULT, checkout: Path = CHECKOUT) -> list[BuiltImage]:
     """Build what is not built yet and return all of them. Needs no cluster."""
     images = [planned(target, checkout) for target in targets]
     for image in images:
@@ -78,9 +88,49 @@ def build(steps: Steps, targets: Iterable[str] = tuple(SOURCES), checkout: Path 
     return images
 
 
-def names(checkout: Path = CHECKOUT) -> dict[str, str]:
+def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layered.Layered:
+    """Build an image that stands on a large base of its own, if it is not built yet."""
+    name, stem = planned(target, checkout).name, f"docker.io/ballast/{LAYERED[target]}:"
+    layout = layered.folder(target)
+    with cache.lock("buildah"):
+        if name in (there := layered.names(layout)):
+            return layered.Layered(name, next(n for n in there if n.startswith(stem)), layout)
+        tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
+        debian = _base(steps)
+        with steps.step(f"image {stem[:-1]}, the first time 10 minutes and 15 GB of disk") as step:
+            _bud(LAYERED[target], f"{stem}latest", debian, checkout, step)
+            key = shell.run(*_buildah(), "images", "-q", "--no-trunc", f"{stem}latest").strip().removeprefix("sha256:")
+            base = f"{stem}{key[:16]}"
+            if base not in there:
+                shell.run(*_buildah(), "tag", f"{stem}latest", base)
+                _push(base, layout)
+        with steps.step(f"image {name}") as step:
+            _bud(target, name, debian, checkout, step)
+            _push(name, layout)
+            ours = [other for other in layered.names(layout) if not other.startswith(stem)]
+            layered.prune(layout, [base, *ours[-4:]])  # other checkouts use other ones of ours, on the same base
+            made = layered.Layered(name, base, layout)
+            step.result = f"{made.size / 1e9:.1f} GB"
+    return made
+
+
+def loaded_layered(cluster: LocalCluster, image: layered.Layered, steps: Steps) -> str:
+    """Load a large image into the nodes that have not got it, one after the other, and return its name."""
+    for node in cluster.nodes:
+        if image.name not in node.images():
+            with steps.step(f"{image.name} into {node.name}") as step:
+                step.result = f"{image.load(node) / 1e6:.0f} MB"
+    return image.name
+
+
+def _push(name: str, layout: Path) -> None:
+    """Into a layout: blobs that are there are not written again."""
+    shell.run("nice", *_buildah(), "push", "-q", *COMPRESSION, name, f"oci:{layout}:{name}")
+
+
+def names(checkout: Path = CHECKOUT, targets: Iterable[str] = DEFAULT) -> dict[str, str]:
     """Names of the images of this checkout's content by target, built or not."""
-    return {target: planned(target, checkout).name for target in SOURCES}
+    return {target: planned(target, checkout).name for target in targets}
 
 
 def loaded(cluster: LocalCluster, built: Iterable[BuiltImage], steps: Steps) -> dict[str, str]:
@@ -102,19 +152,23 @@ def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:
     made = image.archive.with_suffix(".new")
     made.unlink(missing_ok=True)
     with steps.step(f"image {image.repository}") as step:
-        options = ["--isolation=chroot", "--network=host", "--layers", "--target", image.target]
-        if CERTIFICATES.exists():
-            # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
-            options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
-            options += ["--build-arg", "PIP_CERT=/run/certificates.crt"]
-        _watch([*_buildah(), "bud", *options, "--build-arg", f"BASE={base}", "-t", image.name, str(checkout)], step)
-        shell.run(*_buildah(), "push", "-q", image.name, f"oci-archive:{made}:{image.name}")
+        _bud(image.target, image.name, base, checkout, step)
+        shell.run(*_buildah(), "push", "-q", *COMPRESSION, image.name, f"oci-archive:{made}:{image.name}")
         size = made.stat().st_size
-        if size > LARGEST:
+        if size > (limit := LARGEST_OF.get(image.target, LARGEST)):
             made.unlink()
-            raise ClusterError(f"image {image.name} has {size / 1e6:.0f} MB, more than {LARGEST / 1e6:.0f} MB")
+            raise ClusterError(f"image {image.name} has {size / 1e6:.0f} MB, more than {limit / 1e6:.0f} MB")
         made.rename(image.archive)
         step.result = f"{size / 1e6:.0f} MB"
+
+
+def _bud(target: str, name: str, base: str, checkout: Path, step: Step) -> None:
+    options = ["--isolation=chroot", "--network=host", "--layers", "--target", target, "--build-arg", f"BASE={base}"]
+    if CERTIFICATES.exists():
+        # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
+        options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
+        options += ["--build-arg", "PIP_CERT=/run/certificates.crt"]
+    _watch([*_buildah(), "bud", *options, "-t", name, str(checkout)], step)
 
 
 def _watch(argv: list[str], step: Step) -> None:

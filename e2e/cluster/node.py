@@ -90,6 +90,10 @@ class Node:
         """Import an OCI or Docker archive; pods that name one of its images can then start here."""
         self.ctr("images", "import", str(archive))
 
+    def importing(self) -> list[str]:
+        """The command that imports an archive from its standard input."""
+        return self._entered(build.path(CTR), "--namespace", "k8s.io", "images", "import", "-")
+
     def images(self) -> dict[str, str]:
         """Names of the images this node has, with their digests."""
         rows = [line.split() for line in self.ctr("images", "list").splitlines()[1:]]
@@ -101,10 +105,13 @@ class Node:
 
     def command(self, *argv: object) -> str:
         """Run a program inside the node and return its output."""
+        return shell.run(*self._entered(*argv))
+
+    def _entered(self, *argv: object) -> list[str]:
         process = self.process
         if process is None:
             raise ClusterError(f"{self.name} is off; start it with `python -m e2e.cluster node start {self.name}`")
-        return shell.run(*namespaces.enter(process.pid, *argv))
+        return namespaces.enter(process.pid, *argv)
 
     # -- parts
 

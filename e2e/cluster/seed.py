@@ -10,22 +10,23 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster import build, cache, shell
+from e2e.cluster import build, cache, layered, shell
 from e2e.cluster.versions import CONTAINERD, CTR
 
 
 def ensure(archives: Sequence[Path]) -> Path:
-    """The seed that holds these archives, made if the cache has none."""
-    names = sorted(path.name for path in archives)  # the content's key is in the name
+    """The seed that holds these archives and the bases of large images, made if the cache has none."""
+    bases = layered.bases()
+    names = sorted(path.name for path in archives) + sorted(bases)  # the content's key is in the name
     target = cache.folder("seeds") / f"seed-{cache.content_key([build.path(CONTAINERD).name, *names])}"
     with cache.lock("seed"):
         if not target.exists():
             made = target.with_suffix(".new")
             shutil.rmtree(made, ignore_errors=True)
-            _import(archives, made)
+            _import(archives, bases, made)
             made.rename(target)
     return cache.used(target)
 
@@ -43,7 +44,7 @@ def plant(seed: Path, store: Path) -> None:
     made.rename(store)
 
 
-def _import(archives: Sequence[Path], root: Path) -> None:
+def _import(archives: Sequence[Path], bases: Mapping[str, Path], root: Path) -> None:
     root.mkdir(parents=True)
     # Short, since the path of a socket ends at 107 letters.
     with tempfile.TemporaryDirectory(prefix="seed") as scratch:
@@ -59,6 +60,8 @@ def _import(archives: Sequence[Path], root: Path) -> None:
                 shell.run(
                     build.path(CTR), "--address", state / "c.sock", "--namespace", "k8s.io", "images", "import", archive
                 )  # fmt: skip
+            for name, layout in bases.items():
+                layered.send(layout, [name], [], layered.importer(state / "c.sock"))
         finally:
             daemon.terminate()
             daemon.wait()

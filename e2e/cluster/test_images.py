@@ -15,7 +15,7 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(CHECKOUT / name, tmp_path)
     for folders in images.SOURCES.values():
         for folder in folders:
-            shutil.copytree(CHECKOUT / folder, tmp_path / folder)
+            shutil.copytree(CHECKOUT / folder, tmp_path / folder, dirs_exist_ok=True)
     return tmp_path
 
 

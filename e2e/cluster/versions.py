@@ -25,6 +25,9 @@ class Component:
     requires: str = ""
     version: str = ""
     stamp: tuple[str, ...] = ()  # -X flags
+    cgo: bool = False  # with the machine's C compiler
+    tags: str = ""
+    link: str = ""  # flags for the C linker
 
 
 # Without the stamp the API server calls itself v0.0.0, and every version check against it fails.
@@ -63,3 +66,34 @@ COREDNS = Component("coredns", "dns", ".", "github.com/coredns/coredns", "1.15.0
 
 CORE = (PAUSE, FETCH, K8S, ETCD, CONTAINERD, SHIM, CTR)
 ADDONS = (LOCAL_PATH, KUBE_ROUTER, COREDNS, METRICS_SERVER)
+
+# What a node with a GPU brings itself, where no distribution can be asked: e2e/gpu.
+_RUNC, _CNI = "github.com/opencontainers/runc", "github.com/containernetworking/plugins"
+_NVIDIA = "github.com/NVIDIA"
+RUNC = Component(
+    "runc", "runc", _RUNC, _RUNC, "1.5.3", cgo=True, tags="netgo,osusergo,seccomp", link="-static"
+)  # without the tag every sandbox fails
+BRIDGE = Component("bridge", "runc", f"{_CNI}/plugins/main/bridge", _CNI, "1.9.1")
+HOST_LOCAL = Component("host-local", "runc", f"{_CNI}/plugins/ipam/host-local", _CNI, "1.9.1")
+LOOPBACK = Component("loopback", "runc", f"{_CNI}/plugins/main/loopback", _CNI, "1.9.1")
+# The driver's library is not there at build time; it is looked up when it is first called.
+_LAZY = "-Wl,-z,lazy"
+DEVICE_PLUGIN = Component(
+    "nvidia-device-plugin",
+    "nvidia",
+    f"{_NVIDIA}/k8s-device-plugin/cmd/nvidia-device-plugin",
+    f"{_NVIDIA}/k8s-device-plugin",
+    "0.18.0",
+    cgo=True,
+    link=_LAZY,
+)
+CONTAINER_TOOLKIT = Component(
+    "nvidia-ctk",
+    "nvidia",
+    f"{_NVIDIA}/nvidia-container-toolkit/cmd/nvidia-ctk",
+    f"{_NVIDIA}/nvidia-container-toolkit",
+    "1.18.0",
+    cgo=True,
+    link=_LAZY,
+)
+GPU_NODE = (RUNC, BRIDGE, HOST_LOCAL, LOOPBACK, DEVICE_PLUGIN, CONTAINER_TOOLKIT)

@@ -15,6 +15,12 @@ class ChartError(RuntimeError):
     """helm said no; the text is what it said."""
 
 
+def _camel(target: str) -> str:
+    """A target's name in values: cfr-gpu is images.cfrGpu."""
+    first, *others = target.split("-")
+    return first + "".join(word.capitalize() for word in others)
+
+
 def run_helm(kube: Kube, *arguments: str, seconds: float = 180) -> str:
     """Standard output of helm against this cluster. Raises ChartError."""
     command = [str(helm()), "--kubeconfig", str(kube.kubeconfig), *arguments]
@@ -33,7 +39,7 @@ def deploy(kube: Kube, images: dict[str, str], *values: str, chart: Path = CHART
             "metadata": {"name": SYSTEM, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         }
     )
-    settings = [f"images.{name}={image}" for name, image in images.items()] + list(values)
+    settings = [f"images.{_camel(name)}={image}" for name, image in images.items()] + list(values)
     flags = [part for setting in settings for part in ("--set", setting)]
     return run_helm(
         kube, "upgrade", "--install", RELEASE, str(chart), "-n", SYSTEM, "--wait", "--timeout", "120s", *flags

@@ -177,16 +177,16 @@ def controller(kubeconfig: Path, log: Path, **environment: str) -> OperatorProce
 
 
 CHART_AGES = {
-    "callSeconds": 2,
-    "operationSeconds": 5,
+    "callSeconds": 5,
+    "operationSeconds": 12,
     "nodeLostSeconds": 20,
     "fenceSeconds": 20,
     "sweepSeconds": 5,
     "leakSeconds": 5,
 }
 AGES = {
-    "BALLAST_CXL_CALL_SECONDS": "2",
-    "BALLAST_CXL_OPERATION_SECONDS": "4",
+    "BALLAST_CXL_CALL_SECONDS": "5",
+    "BALLAST_CXL_OPERATION_SECONDS": "12",
     "BALLAST_CXL_REST_SECONDS": "1",
     "BALLAST_CXL_NODE_LOST_SECONDS": "12",
     "BALLAST_CXL_FENCE_SECONDS": "15",

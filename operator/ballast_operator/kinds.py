@@ -25,7 +25,9 @@ CFR_SOLVE = register(Resource(API_VERSION, CFRSolve.kind, CFRSolve.plural))
 
 
 def cfr_solve(settings: Settings) -> Kind[CFRSolve]:
-    images = desired_cfrsolve.Images(settings.cfr_image, settings.image_pull_policy, settings.image_pull_secrets)
+    images = desired_cfrsolve.Images(
+        settings.cfr_image, settings.cfr_gpu_image, settings.image_pull_policy, settings.image_pull_secrets
+    )
     return Kind(
         resource=CFR_SOLVE,
         model=CFRSolve,

@@ -14,6 +14,8 @@ class Settings:
     """BALLAST_NAMESPACES, comma-separated: watch these only, with Roles instead of ClusterRoles. Empty: all."""
     cfr_image: str = "docker.io/ballast/cfr:dev"
     """BALLAST_CFR_IMAGE: image of the CFR solver."""
+    cfr_gpu_image: str = "docker.io/ballast/cfr-gpu:dev"
+    """BALLAST_CFR_GPU_IMAGE: the same, for pods that have a GPU."""
     image_pull_policy: str = "IfNotPresent"
     """BALLAST_IMAGE_PULL_POLICY: of the pods that the operator makes."""
     image_pull_secrets: tuple[str, ...] = ()

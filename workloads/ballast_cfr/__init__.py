@@ -10,6 +10,20 @@ into arrays; `solve` iterates on them; `evaluate` judges strategies; `export` wr
 pod, `cli` as a command. Start reading at `game.py`, then `solve/kernels.py`.
 """
 
+import signal
+import sys
+from types import FrameType
+
+
+def _told_early(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+if sys.argv[:1] == ["-m"]:  # not imported, but about to run as a program
+    # The first process of a container is not ended by a signal that it has no handler for, and the imports below take
+    # seconds: without this a pod that is deleted meanwhile would stay for its whole grace period.
+    signal.signal(signal.SIGTERM, _told_early)
+
 from ballast_cfr.compile.program import compile_game as compile  # noqa: A004 - the word users look for
 from ballast_cfr.compile.validate import validate
 from ballast_cfr.load import load

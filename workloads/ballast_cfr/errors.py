@@ -41,4 +41,4 @@ class CheckpointMismatchError(SolverError):
 class DeviceError(SolverError):
     """The device that was asked for is not there, or failed."""
 
-    reason = "DeviceFailed"
+    reason = "DeviceUnavailable"

@@ -102,3 +102,33 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
+
+{{/* Which claims are for regions, and how their selectors are read; part of two admission policies. */}}
+{{- define "ballast.cxlClaims" }}
+  failurePolicy: Fail
+  matchConstraints:
+    matchPolicy: Equivalent
+    resourceRules:
+      - apiGroups: [resource.k8s.io]
+        apiVersions: [v1]
+        resources: [resourceclaims, resourceclaimtemplates]
+        operations: [CREATE, UPDATE]
+  matchConditions: # claims for other devices are nobody's business here
+    - name: asks-for-a-region
+      expression: >-
+        (request.resource.resource == 'resourceclaims' ? object.spec : object.spec.spec).?devices.?requests.orValue([])
+        .exists(r, (has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))
+        .exists(e, e.deviceClassName == 'region.cxl.ballast.dev'))
+  variables:
+    - name: spec
+      expression: "request.resource.resource == 'resourceclaims' ? object.spec : object.spec.spec"
+    - name: selectors
+      expression: >-
+        variables.spec.devices.requests.map(r, (has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))
+        .filter(e, e.deviceClassName == 'region.cxl.ballast.dev')
+        .map(e, e.?selectors.orValue([]).map(s, s.?cel.?expression.orValue('')).join('\n')))
+    - name: form
+      expression: >-
+        r'^device\.attributes\["cxl\.ballast\.dev"\]\.namespace == "[a-z0-9-]+"'
+        + r' && device\.attributes\["cxl\.ballast\.dev"\]\.name == "[a-z0-9-]+"$'
+{{- end }}

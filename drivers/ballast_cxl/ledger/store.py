@@ -4,9 +4,10 @@ Electing a leader only saves work. Two controllers that both believe to lead rea
 takes the change of one of them; the other reads again and decides anew.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ballast_api.cxlblade import CXLBlade, CXLBladeStatus, Observed
 from ballast_cxl import placement
@@ -35,6 +36,7 @@ class Store:
 
     client: Client
     written: Callable[[Object], None]
+    _turns: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     async def read(self, blade: str) -> CXLBlade:
         """The blade as it is now. Raises Gone."""
@@ -43,8 +45,13 @@ class Store:
     async def change(self, blade: str, step: Step) -> CXLBlade:
         """Bring a ledger one step on. `step` may run several times, on ever newer ledgers; what it raises is raised.
 
-        Raises ApiError (conflict) when others were faster every time.
+        Changes of one process take turns, so only other processes are in the way. Raises ApiError (conflict) when those
+        were faster every time.
         """
+        async with self._turns.setdefault(blade, asyncio.Lock()):
+            return await self._change(blade, step)
+
+    async def _change(self, blade: str, step: Step) -> CXLBlade:
         for attempt in range(1, ATTEMPTS + 1):
             stored = await self._fetch(blade)
             before = CXLBlade.model_validate(stored)

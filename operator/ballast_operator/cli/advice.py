@@ -48,6 +48,10 @@ ADVICE: dict[Reason, Advice] = {
         "no device is free for a ResourceClaim of the pod",
         "kubectl -n {namespace} get resourceclaims && kubectl get resourceslices",
     ),
+    Reason.DEVICE_UNAVAILABLE: Advice(
+        "no node has a free device of the kind that the pod asks for, or its driver does not run there",
+        "kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'",
+    ),
     Reason.INSUFFICIENT_CAPACITY: Advice(
         "no node has what the pod asks for, or all that do are tainted or do not match the selector",
         "kubectl describe nodes | grep -A8 'Allocated resources'",

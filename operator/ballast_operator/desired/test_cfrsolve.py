@@ -14,7 +14,7 @@ from ballast_operator.kind import Children
 from ballast_operator.objects import OWNER_NAME, Object
 from ballast_operator.testing import UID, child, job, solve
 
-IMAGES = Images("ballast/cfr:2", pull_secrets=("registry",))
+IMAGES = Images("ballast/cfr:2", "ballast/cfr-gpu:2", pull_secrets=("registry",))
 
 
 def made(*children: Object, **spec: Any) -> list[Object]:
@@ -65,6 +65,8 @@ def test_the_job_is_this_job() -> None:
         "--variant=CFRPlus",
         "--updates=Alternating",
         "--tie-tolerance=64",
+        "--dtype=Float64",
+        "--device=cpu",
         "--exploitability=1e-3",
         "--unit=Absolute",
         "--checkpoint-dir=/ballast/checkpoint",
@@ -73,6 +75,48 @@ def test_the_job_is_this_job() -> None:
         "--status-port=8080",
         "--termination-log=/dev/termination-log",
     ]
+
+
+def container(**spec: Any) -> Object:
+    found: Object = of_kind("Job", made(**spec))["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_cuda_asks_for_a_gpu_and_runs_the_image_that_can_use_it() -> None:
+    solver = container(device="CUDA", template={"resources": {"limits": {"memory": "4Gi"}}})
+    assert solver["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 1}
+    assert solver["image"] == "ballast/cfr-gpu:2"
+    assert "--device=cuda" in solver["args"]
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"amd.com/gpu": 2}},
+        {"limits": {"nvidia.com/mig-1g.10gb": 1}},
+        {"claims": [{"name": "gpu"}]},
+    ],
+)
+def test_a_device_that_the_template_brings_is_the_one_that_is_used(resources: Object) -> None:
+    assert container(device="CUDA", template={"resources": resources})["resources"] == resources
+    automatic = container(template={"resources": resources})
+    assert "--device=auto" in automatic["args"]
+    assert automatic["image"] == "ballast/cfr-gpu:2"
+
+
+def test_without_a_device_auto_is_the_cpu() -> None:
+    solver = container(template={"resources": {"limits": {"cpu": "2"}}})
+    assert solver["image"] == "ballast/cfr:2"
+    assert "--device=cpu" in solver["args"]
+    assert "--device=cpu" in container(device="CPU", template={"resources": {"claims": [{"name": "g"}]}})["args"]
+
+
+def test_precision_and_parquet_reach_the_solver() -> None:
+    spec = {
+        "algorithm": {"precision": "Mixed"},
+        "output": {"persistentVolumeClaim": {"claimName": "r", "path": "leduc.parquet"}, "format": "Parquet"},
+    }
+    assert {"--dtype=Mixed", "--output-format=Parquet"} <= set(arguments(**spec))
 
 
 def test_a_game_from_a_config_map_is_mounted_read_only_under_its_key() -> None:

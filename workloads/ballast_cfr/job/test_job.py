@@ -301,3 +301,21 @@ def test_the_termination_message_fits_and_stays_json() -> None:
     whole = fit({"reason": "InvalidGame", "message": "ä" * 5000})
     assert len(whole) <= LIMIT
     assert json.loads(whole)["reason"] == "InvalidGame"
+
+
+def test_a_pod_that_is_told_to_go_while_it_starts_goes_at_once(tmp_path: Path) -> None:
+    """As the first process of a container: the kernel drops signals that such a one has no handler for."""
+    arguments = ["job", *LEDUC, "--max-seconds=600", f"--checkpoint-dir={tmp_path}"]
+    command = [sys.executable, "-X", "importtime", "-m", "ballast_cfr", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "numpy" in line)  # in the middle of its imports
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+        assert caught & 1 << (signal.SIGTERM - 1)
+        process.terminate()
+        process.stderr.read()
+        assert process.wait(20) == 143
+    finally:
+        process.kill()

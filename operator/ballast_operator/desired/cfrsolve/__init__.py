@@ -1,23 +1,14 @@
 """The children of a CFRSolve, in the order in which they are made."""
 
-from dataclasses import dataclass
-
 from ballast_api.cfrsolve import CFRSolve
-from ballast_operator.desired.cfrsolve.job import job
+from ballast_operator.desired.cfrsolve.job import Images, job
 from ballast_operator.desired.cfrsolve.rights import role, role_binding, service_account
 from ballast_operator.desired.cfrsolve.volumes import checkpoint_claim, strategy
 from ballast_operator.desired.names import Names
 from ballast_operator.kind import Children
 from ballast_operator.objects import Object
 
-
-@dataclass(frozen=True)
-class Images:
-    """What an installation decides about a solver's pod."""
-
-    cfr: str
-    pull_policy: str = "IfNotPresent"
-    pull_secrets: tuple[str, ...] = ()
+__all__ = ["Images", "ended", "objects"]
 
 
 def objects(solve: CFRSolve, children: Children, images: Images) -> list[Object] | None:
@@ -41,7 +32,7 @@ def objects(solve: CFRSolve, children: Children, images: Images) -> list[Object]
     wanted = [obj for obj in lasting if obj is not None]
     if not solve.spec.suspend:
         made = children.get("Job", names.child("solve"))
-        wanted.append(pinned(job(solve, names, images.cfr, images.pull_policy, images.pull_secrets), made))
+        wanted.append(pinned(job(solve, names, images), made))
     return wanted
 
 

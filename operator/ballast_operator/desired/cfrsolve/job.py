@@ -1,8 +1,9 @@
 """The Job that runs the solver. Made once: a Job's pod template cannot change, so the solve's spec may not either."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ballast_api.cfrsolve import CFRSolve
+from ballast_api.cfrsolve import CFRSolve, Device
+from ballast_api.template import Template
 from ballast_operator.desired.cfrsolve.volumes import CHECKPOINT, GAME, OUTPUT, mounts, volumes
 from ballast_operator.desired.names import Names
 from ballast_operator.desired.pod import pod_template
@@ -12,11 +13,22 @@ BAD_INPUT = 42
 CHECKPOINT_MISMATCH = 43
 CONTAINER = "solver"
 STATUS_PORT = 8080
+GPU_RESOURCE = "nvidia.com/gpu"
 GRACE_SECONDS = 120  # a large checkpoint must reach its volume
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def job(solve: CFRSolve, names: Names, image: str, pull_policy: str, pull_secrets: Sequence[str]) -> Object:
+@dataclass(frozen=True)
+class Images:
+    """What an installation decides about a solver's pod. cfr_gpu: the same solver with CUDA's compiler."""
+
+    cfr: str
+    cfr_gpu: str
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+
+
+def job(solve: CFRSolve, names: Names, images: Images) -> Object:
     """One pod at a time; a broken game fails it at once, a disruption never counts."""
     spec = solve.spec
     metadata = names.metadata("solve")
@@ -39,13 +51,13 @@ def job(solve: CFRSolve, names: Names, image: str, pull_policy: str, pull_secret
             ]
         },
         "template": pod_template(
-            spec.template,
+            with_gpu(spec.template) if spec.device is Device.CUDA else spec.template,
             names.labels,
-            solver(solve, names, image, pull_policy),
+            solver(solve, names, images),
             volumes(solve, names),
             restart_policy="Never",
             grace_seconds=GRACE_SECONDS,
-            pull_secrets=pull_secrets,
+            pull_secrets=images.pull_secrets,
             service_account=spec.template.service_account_name or names.child("solve"),
         ),
     }
@@ -58,12 +70,35 @@ def job(solve: CFRSolve, names: Names, image: str, pull_policy: str, pull_secret
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": wanted}
 
 
-def solver(solve: CFRSolve, names: Names, image: str, pull_policy: str) -> Object:
+def gives_device(template: Template) -> bool:
+    """Whether the pod may see a GPU: a resource called so (nvidia.com/gpu, nvidia.com/mig-1g.10gb), or any claim."""
+    resources = template.resources or {}
+    named = {*resources.get("limits", {}), *resources.get("requests", {})}
+    return bool(resources.get("claims")) or any(n.endswith("/gpu") or n.startswith("nvidia.com/") for n in named)
+
+
+def with_gpu(template: Template) -> Template:
+    """The template with one GPU asked for, unless it brings a device of its own."""
+    if gives_device(template):
+        return template
+    resources = template.resources or {}
+    limits = {**resources.get("limits", {}), GPU_RESOURCE: 1}
+    return template.model_copy(update={"resources": {**resources, "limits": limits}})
+
+
+def device(solve: CFRSolve) -> Device:
+    """What the solver is told. Auto without a device in the pod is the CPU: nothing is measured, nothing is loaded."""
+    if solve.spec.device is Device.AUTO and not gives_device(solve.spec.template):
+        return Device.CPU
+    return solve.spec.device
+
+
+def solver(solve: CFRSolve, names: Names, images: Images) -> Object:
     """The container. Its arguments are the whole solve, so that `kubectl describe` shows what runs."""
     return {
         "name": CONTAINER,
-        "image": image,
-        "imagePullPolicy": pull_policy,
+        "image": images.cfr if device(solve) is Device.CPU else images.cfr_gpu,
+        "imagePullPolicy": images.pull_policy,
         "args": arguments(solve, names),
         "ports": [{"name": "status", "containerPort": STATUS_PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
@@ -82,6 +117,8 @@ def arguments(solve: CFRSolve, names: Names) -> list[str]:
         ("updates", spec.algorithm.updates.value),
         ("tie-tolerance", spec.algorithm.tie_tolerance),
         *(("parameter", f"{name}={value}") for name, value in sorted(spec.algorithm.parameters.items())),
+        ("dtype", spec.algorithm.precision.value),
+        ("device", device(solve).value.lower()),
         ("exploitability", spec.stop.exploitability),
         ("unit", spec.stop.unit.value),
         ("max-iterations", spec.stop.max_iterations),

@@ -4,6 +4,7 @@ Each answers None, or why the solve is not running. `kubectl ballast why` prints
 is one more function here and its test.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -122,6 +123,11 @@ def pod_is_scheduled(view: View) -> Blocked | None:
         reason = Reason.CLAIM_PENDING
     elif "persistentvolumeclaim" in message.lower():
         reason = Reason.VOLUME_PENDING
+    elif lacking := re.search(r"Insufficient (\S+/\S+?)[.,]", message):
+        return Blocked(
+            Reason.DEVICE_UNAVAILABLE,
+            f"no node has a free {lacking[1]} for pod {view.running['metadata']['name']}: {message}",
+        )
     return Blocked(
         reason,
         f"no node fits pod {view.running['metadata']['name']}: {message}",
