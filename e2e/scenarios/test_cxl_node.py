@@ -211,6 +211,7 @@ def test_a_plugin_killed_under_running_pods_comes_back_and_takes_nothing_from_th
     plugin.files.remove(uid)  # as a wiped folder
     kube.apply(pod("waits", node="node1"))  # kubelet needs no call for a claim that it has prepared
     plugin.start()
+    eventually(plugin.serving, 60, lambda: "the plugin does not serve")
     eventually(lambda: plugin.files.read(uid) == before, 30, lambda: "the device file did not come back")
     inside(kube, "stays", "kill 1")  # a container that starts anew gets its device by the file
     eventually(
@@ -377,11 +378,12 @@ def test_a_plugin_that_dies_after_any_step_leaves_nothing_undone(kube: Kube, fab
     plugin.stop()
     lines = fabric.emulator.lines()
     plugin.start(BALLAST_CXL_CRASH_AT=step)
+    eventually(plugin.serving, 60, lambda: "the plugin does not serve")
     kube.apply(pod("user", node="node1"))
     if step.startswith("prepare."):
         eventually(lambda: not plugin.alive(), 60, lambda: f"it did not die at {step}: {plugin.said()[-300:]}")
         plugin.start()
-    running(kube, "user", 90)
+    running(kube, "user", 150)  # kubelet may have been without a driver when it tried
     put(kube, "user", step)
     assert got(kube, "user", len(step)) == step
     kube.delete("pod", "user")
