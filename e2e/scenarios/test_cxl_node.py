@@ -386,10 +386,11 @@ def test_a_plugin_that_dies_after_any_step_leaves_nothing_undone(kube: Kube, fab
     running(kube, "user", 150)  # kubelet may have been without a driver when it tried
     put(kube, "user", step)
     assert got(kube, "user", len(step)) == step
-    kube.delete("pod", "user")
+    kube.run("delete", "pod", "user", "--wait=false")  # it stays until somebody unprepares its claim
     if not step.startswith("prepare."):
         eventually(lambda: not plugin.alive(), 60, lambda: f"it did not die at {step}: {plugin.said()[-300:]}")
         plugin.start()
+    kube.gone("pod", "user", 150)  # kubelet tries again after a minute
     eventually(lambda: not attachments(kube, "node1"), 60, lambda: f"left: {attachments(kube, 'node1')}")
     assert plugin.checkpoint == {} and plugin.files.claims() == set()
     events = [e["event"] for e in fabric.emulator.events(lines)]
