@@ -25,7 +25,7 @@ SUITE = "trixie"
 MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
-COMPRESSION = ("--compression-format=zstd", "--compression-level=3")
+COMPRESSION = ("--compression-format=zstd", "--compression-level=12")
 
 # What goes into each target, apart from the Dockerfile and pyproject.toml.
 SOURCES = {
