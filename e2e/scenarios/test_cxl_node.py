@@ -222,7 +222,7 @@ def test_a_plugin_killed_under_running_pods_comes_back_and_takes_nothing_from_th
     for name in ("stays", "waits"):
         running(kube, name, 90)
         assert got(kube, name, 4) == "kept"
-    assert [e["event"] for e in fabric.emulator.events(lines)] == []
+    assert [e["op"] for e in fabric.emulator.events(lines)] == []
 
 
 def test_a_kubelet_that_starts_anew_changes_nothing_for_pods_that_run(kube: Kube, fabric: Fabric) -> None:
@@ -259,7 +259,7 @@ def test_a_node_that_was_rebooted_gives_its_pods_their_device_back(kube: Kube, f
     running(kube, "stays", 120)
     print(f"a rebooted node's pod has its region again after {time.monotonic() - began:.1f} s")
     assert got(kube, "stays", 4) == "kept"
-    assert [e["event"] for e in fabric.emulator.events(lines) if e["event"] in ("unassign", "free")] == []
+    assert [e["op"] for e in fabric.emulator.events(lines) if e["op"] in ("unassign", "free")] == []
 
 
 def test_two_plugins_of_a_rolling_update_serve_side_by_side(kube: Kube, fabric: Fabric) -> None:
@@ -393,7 +393,7 @@ def test_a_plugin_that_dies_after_any_step_leaves_nothing_undone(kube: Kube, fab
     kube.gone("pod", "user", 150)  # kubelet tries again after a minute
     eventually(lambda: not attachments(kube, "node1"), 60, lambda: f"left: {attachments(kube, 'node1')}")
     assert plugin.checkpoint == {} and plugin.files.claims() == set()
-    events = [e["event"] for e in fabric.emulator.events(lines)]
+    events = [e["op"] for e in fabric.emulator.events(lines)]
     assert fabric.connections() == 0 and events.count("compose") == 0
     assert (kube.get("cxlr", "kv") or {})["status"]["phase"] == "Ready"
 
