@@ -41,9 +41,9 @@ class Node:
         """Seconds since the machine was switched on."""
         return float(Path("/proc/uptime").read_text().split()[0])
 
-    def attach(self, port: str, serial: str, size: int, seconds: float = 60) -> dict[str, Any]:
+    def attach(self, port: str, serial: str, size: int, patience: float = 60) -> dict[str, Any]:
         """The device, once the fabric has put it here."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + patience
         while True:
             try:
                 return asdict(self.host.attach(Slot(port, serial, size)))

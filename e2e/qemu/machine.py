@@ -45,18 +45,16 @@ class Machine:
         self.kill()
 
     def start(self) -> None:
-        """Switch it on; returns while it boots."""
+        """Switch it on; returns while it boots. What it says on its line is lost unless somebody listens by then."""
         self._log = (self._folder / f"{self.name}.log").open("ab")
-        self._process = subprocess.Popen(
-            ["nice", *self._command()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
-        )
+        self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        self._line = self._connect()
 
     def ready(self) -> float:
         """Wait until it answers; seconds since its power came on, by its own clock."""
-        self._line = self._connect()
         return float(self._receive(START_SECONDS))
 
-    def call(self, method: str, seconds: float = 120, **arguments: Any) -> Any:
+    def call(self, method: str, seconds: float = 600, **arguments: Any) -> Any:
         """What the agent's method returns. Raises GuestError."""
         self.send(method, **arguments)
         return self._receive(seconds)

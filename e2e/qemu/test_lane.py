@@ -173,7 +173,7 @@ def test_memory_that_would_bring_itself_online_is_refused(lane: Lane, tmp_path: 
     try:
         lane.a.call("allow_kmem", allowed=True)
         with pytest.raises(GuestError, match="HostError: nothing keeps the kernel from loading kmem"):
-            lane.a.call("attach", **place.slot(), seconds=0)
+            lane.a.call("attach", **place.slot(), patience=0)
     finally:
         lane.a.call("allow_kmem", allowed=False)
         lane.fabric.unassign(memory, "A")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ballast_cxl.cdi import rules
+from ballast_cxl.names import DRIVERS_NAMESPACE
 from ballast_cxl.node.faults import STEPS
 from e2e.cluster.local import LocalCluster
 from e2e.support.audit import Audit, forbidden
@@ -30,6 +31,7 @@ SELECTOR = (
     'device.attributes["cxl.ballast.dev"].name == "{name}"'
 )
 TOOLBOX = "docker.io/ballast/toolbox:1"
+STAY = "trap 'exit 1' TERM; sleep 3600 & wait"  # a process 1 without a handler would not hear the signal
 
 
 @dataclass
@@ -52,6 +54,7 @@ def fabric(
     folder = tmp_path_factory.mktemp("cxl")
     prepare_namespace(admin)
     deploy(admin, images, *NOBODY)
+    admin.inside(DRIVERS_NAMESPACE).run("delete", "leases", "--all")  # so that the right to make them is used
     position = audit.now()
     rights = account_kubeconfig(admin, folder / "controller.kubeconfig", account="ballast-cxl")
     with emulator(local, "nodes", "n0=1x8x16,ports=4") as emulated:
@@ -63,7 +66,8 @@ def fabric(
             yield Fabric(emulated, found, local, position)
             admin.run("delete", "cxlblade", "n0", "--wait=false")
             eventually(lambda: not admin.get("cxlblade", "n0"), 60, lambda: "the blade is still there")
-    deploy(admin, images)
+    # The chart stays as it is: an API server that saw the admission policy go does not find its parameters when it
+    # comes back, and would refuse every claim of the next module (seen with 1.36.3).
 
 
 @pytest.fixture
@@ -99,7 +103,7 @@ def spec(*containers: Object, node: str | None = None, claim: str = "kv", **extr
 
 
 def pod(name: str, *containers: Object, node: str | None = None, **extra: Any) -> Object:
-    wanted = containers or (container("sleep 3600"),)
+    wanted = containers or (container(STAY),)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec(*wanted, node=node, **extra)}
 
 
@@ -128,8 +132,8 @@ def got(kube: Kube, name: str, size: int, offset: int = 0) -> str:
 def test_pods_on_two_nodes_share_a_region_and_a_rolling_restart_keeps_its_bytes(kube: Kube, fabric: Fabric) -> None:
     spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     labels = {"app": "kv"}
-    beside = container("sleep 3600", "beside", uses=False)
-    template = spec(container("sleep 3600"), beside)
+    beside = container(STAY, "beside", uses=False)
+    template = spec(container(STAY), beside)
     template["topologySpreadConstraints"] = [spread | {"labelSelector": {"matchLabels": labels}}]
     kube.apply(
         {
@@ -207,8 +211,9 @@ def test_a_plugin_killed_under_running_pods_comes_back_and_takes_nothing_from_th
     plugin.files.remove(uid)  # as a wiped folder
     kube.apply(pod("waits", node="node1"))  # kubelet needs no call for a claim that it has prepared
     plugin.start()
+    eventually(plugin.serving, 60, lambda: "the plugin does not serve")
     eventually(lambda: plugin.files.read(uid) == before, 30, lambda: "the device file did not come back")
-    inside(kube, "stays", "kill 1 || true")  # a container that starts anew gets its device by the file
+    inside(kube, "stays", "kill 1")  # a container that starts anew gets its device by the file
     eventually(
         lambda: (kube.get("pod", "stays") or {})["status"]["containerStatuses"][0]["restartCount"] == 1,
         30,
@@ -373,17 +378,19 @@ def test_a_plugin_that_dies_after_any_step_leaves_nothing_undone(kube: Kube, fab
     plugin.stop()
     lines = fabric.emulator.lines()
     plugin.start(BALLAST_CXL_CRASH_AT=step)
+    eventually(plugin.serving, 60, lambda: "the plugin does not serve")
     kube.apply(pod("user", node="node1"))
     if step.startswith("prepare."):
         eventually(lambda: not plugin.alive(), 60, lambda: f"it did not die at {step}: {plugin.said()[-300:]}")
         plugin.start()
-    running(kube, "user", 90)
+    running(kube, "user", 150)  # kubelet may have been without a driver when it tried
     put(kube, "user", step)
     assert got(kube, "user", len(step)) == step
-    kube.delete("pod", "user")
+    kube.run("delete", "pod", "user", "--wait=false")  # it stays until somebody unprepares its claim
     if not step.startswith("prepare."):
         eventually(lambda: not plugin.alive(), 60, lambda: f"it did not die at {step}: {plugin.said()[-300:]}")
         plugin.start()
+    kube.gone("pod", "user", 150)  # kubelet tries again after a minute
     eventually(lambda: not attachments(kube, "node1"), 60, lambda: f"left: {attachments(kube, 'node1')}")
     assert plugin.checkpoint == {} and plugin.files.claims() == set()
     events = [e["event"] for e in fabric.emulator.events(lines)]
@@ -448,13 +455,10 @@ def test_a_plugin_may_not_answer_itself_nor_renew_anothers_lease(kube: Kube, fab
     running(kube, "user")
     (theirs,) = attachments(kube, "node2")
     foreign, own = Kube(_reachable(fabric, "node1")), Kube(_reachable(fabric, "node2"))
-    name = theirs["metadata"]["name"]
-    change = json.dumps({"status": {"node": {"state": "Down"}}})
     with pytest.raises(Refused, match="may write attachments of its own node only"):
-        foreign.run("patch", "cxlattachment", name, "--subresource=status", "--type=merge", "-p", change)
-    forged = json.dumps({"status": {"generation": 99}})
+        say(foreign, theirs, node={"state": "Down"})
     with pytest.raises(Refused, match=r"a node plugin writes status.node; the rest of the status"):
-        own.run("patch", "cxlattachment", name, "--subresource=status", "--type=merge", "-p", forged)
+        say(own, theirs, generation=99)
     freed = theirs | {"metadata": theirs["metadata"] | {"finalizers": []}}
     with pytest.raises(Refused, match=r"takes off its own finalizer, ballast.dev/node, and no other"):
         own.run("replace", "--validate=false", "-f", "-", text=json.dumps(freed))
@@ -463,6 +467,14 @@ def test_a_plugin_may_not_answer_itself_nor_renew_anothers_lease(kube: Kube, fab
         foreign.inside("ballast-drivers").run("replace", "-f", "-", text=json.dumps(lease))
     with pytest.raises(Refused, match="forbidden"):
         own.run("get", "secrets", "-A")
+
+
+def say(plugin: Kube, attachment: Object, **status: Any) -> None:
+    """Apply a status, as a plugin writes its part of it."""
+    kept = {key: attachment[key] for key in ("apiVersion", "kind")}
+    body = kept | {"metadata": {"name": attachment["metadata"]["name"]}, "status": status}
+    flags = ["--server-side", "--subresource=status", "--force-conflicts", "--field-manager=forger", "--validate=false"]
+    plugin.run("apply", *flags, "-f", "-", text=json.dumps(body))
 
 
 def _reachable(fabric: Fabric, node: str) -> Path:

@@ -45,6 +45,7 @@ class NodePlugin:
         self.node, self.instance = node, instance
         self._local, self._kubeconfig, self._root = local, kubeconfig, root
         self.state = local.node(node).layout.state
+        self._from = 0
 
     @property
     def daemon(self) -> str:
@@ -62,12 +63,14 @@ class NodePlugin:
             **QUICK,
             **environment,
         }
+        log = self._local.daemons.log(self.daemon)
+        self._from = log.stat().st_size if log.exists() else 0
         command = ["env", *(f"{name}={value}" for name, value in settings.items())]
         self._local.node(self.node).run(f"cxl-{self.instance}", *command, sys.executable, "-m", "ballast_cxl", "node")
 
     def serving(self) -> bool:
-        """Whether kubelet can call it."""
-        return (self.state / PLUGIN_FOLDER / f"dra-{self.instance}.sock").exists() and self.alive()
+        """Whether kubelet calls it: a pod that comes before that waits for kubelet's next try, a minute later."""
+        return self.alive() and "kubelet registered" in self.said()
 
     def alive(self) -> bool:
         return self._local.daemons.get(self.daemon) is not None
@@ -90,7 +93,9 @@ class NodePlugin:
         return Store(self.state / "run-cdi")
 
     def said(self) -> str:
-        return self._local.daemons.log(self.daemon).read_text(errors="replace")
+        """Its log since it was last started."""
+        log = self._local.daemons.log(self.daemon)
+        return log.read_bytes()[self._from :].decode(errors="replace") if log.exists() else ""
 
 
 @contextmanager

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 2.0
 PATIENT_SECONDS = 5.0
+PLACE = ("generation", "blade", "port", "memoryId", "serial", "size")
 
 
 @dataclass
@@ -152,6 +153,8 @@ class Attachments:
     async def _say(self, obj: Object, **status: object) -> None:
         """Write our part of the status, if it is new; the node's part is the node's."""
         before = {name: value for name, value in obj.get("status", {}).items() if name != "node"}
+        # Where the device is stays said until the object goes: the node needs it to take the device down.
+        status = {name: before[name] for name in PLACE if name in before} | status
         if before == status:
             return
         meta = obj["metadata"]

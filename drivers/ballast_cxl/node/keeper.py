@@ -108,8 +108,11 @@ class Keeper:
         if task := self._wiping.pop(name, None):
             task.cancel()
             await asyncio.wait({task})
-        if slot := judge.place(attachment):
+        slot = judge.place(attachment)
+        if slot is not None:
             await self.devices.down(slot)
+        elif _said(attachment).get("device"):
+            raise HostError("the attachment no longer says where its device is, so it cannot be taken down")
         reached("keeper.down")
         self._trouble.pop(attachment["spec"]["region"]["uid"], None)
         await self.attachments.report(attachment, **(_said(attachment) | {"state": "Down", "message": None}))

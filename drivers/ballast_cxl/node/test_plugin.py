@@ -195,6 +195,25 @@ async def test_a_process_that_still_maps_the_region_keeps_it_attached(
         await until(lambda: attachment(server, region) is None, "the end of the attachment")
 
 
+async def test_a_device_whose_place_is_not_said_any_more_is_not_let_go(
+    server: Server, fabric: Fabric, plugin: Plugin
+) -> None:
+    """The fabric would pull it out from under the kernel."""
+    region = fabric.region("kv")
+    made = claim(server, "kv", device_of(region))
+    async with running(plugin, fabric):
+        await plugin.prepare(made)
+        fabric.paused = True
+        wished = attachment(server, region)
+        assert wished
+        node = wished["status"]["node"]
+        server.put(wished | {"status": {"phase": "Detaching", "node": node}})
+        await FakeClient(server).delete(_resource(), attachment(server, region) or {})
+        plugin.preparer.unprepare(made["metadata"]["uid"])
+        await until(lambda: "no longer says where its device is" in str(attachment(server, region)), "the reason")
+        assert "ballast.dev/node" in (attachment(server, region) or {})["metadata"]["finalizers"]
+
+
 async def test_a_wish_to_detach_waits_for_the_claims(server: Server, fabric: Fabric, plugin: Plugin) -> None:
     region = fabric.region("kv")
     made = claim(server, "kv", device_of(region))
