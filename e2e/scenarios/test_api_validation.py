@@ -43,7 +43,7 @@ BAD = {
     "no game": (solve(game=None), "spec.game: Required value"),
     "unknown game": (
         solve(game={"builtin": {"name": "chess"}}),
-        'Unsupported value: "chess": supported values: "kuhn", "leduc", "liars-dice"',
+        'Unsupported value: "chess": supported values: "battleship", "dark-hex", "goofspiel", "kuhn", "leduc"',
     ),
     "digest of a builtin game": (
         solve(game={"builtin": {"name": "kuhn"}, "sha256": "0" * 64}),
@@ -116,6 +116,7 @@ CHANGES = {
     "game": {"game": {"builtin": {"name": "kuhn"}}},
     "stop": {"stop": {"maxIterations": 5}},
     "algorithm": {"algorithm": {"variant": "CFR"}},
+    "device": {"device": "CPU"},
     "checkpoint": {"checkpoint": {"intervalSeconds": 31}},
     "output": {"output": {"format": "JSON"}},
     "template": {"template": {"nodeSelector": {"a": "c"}}},
@@ -147,7 +148,8 @@ def test_suspend_and_the_time_to_live_can_be_changed(api: Any, stored: Object) -
 
 def test_the_stored_object_shows_what_will_happen(stored: Object) -> None:
     spec = stored["spec"]
-    assert spec["algorithm"] == {"variant": "CFRPlus", "updates": "Alternating", "tieTolerance": 64}
+    expected = {"variant": "CFRPlus", "updates": "Alternating", "tieTolerance": 64, "precision": "Float64"}
+    assert (spec["algorithm"], spec["device"]) == (expected, "Auto")
     assert spec["checkpoint"] == {"intervalSeconds": 30, "size": "1Gi"}
     assert (spec["stop"]["unit"], spec["backoffLimit"], "output" in spec) == ("Absolute", 6, False)
     assert CFRSolve.model_validate(stored).spec == CFRSolve.model_validate(SMALLEST_STORED).spec
