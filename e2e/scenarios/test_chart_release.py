@@ -73,7 +73,9 @@ def release(cluster_kubeconfig: Path, tmp_path: Path) -> Iterator[Release]:
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     yield Release(admin, admin.inside(name), regrouped(CHART, tmp_path))
     helm("uninstall", RELEASE, "--namespace", name, "--kubeconfig", str(cluster_kubeconfig))
-    admin.delete("crd", CRD)
+    kept = [crd["metadata"]["name"] for crd in admin.list("crd") if crd["spec"]["group"] == GROUP]
+    if kept:
+        admin.run("delete", "crd", *kept, seconds=120)
     admin.delete("namespace", name, "--wait=false")
 
 
