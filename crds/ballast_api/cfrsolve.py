@@ -171,17 +171,17 @@ class Algorithm(Model):
         "Alternating: one player after the other, each against the newest strategy. Simultaneous: both at once.",
         default=Updates.ALTERNATING,
     )
-    tie_tolerance: int = field(
+    tie_tolerance: int | None = field(
         "Units in the last place within which regrets count as equal, so that rounding cannot break a tie. 0 switches "
-        "the rule off.",
-        default=64,
+        "the rule off. Unset: 64.",
+        absent=None,
         ge=0,
         le=1 << 20,
     )
-    precision: Precision = field(
+    precision: Precision | None = field(
         "Float64: every number has 64 bits. Mixed: strategies and values have 32, regrets and sums 64; good to an "
-        "exploitability of about a millionth of the span.",
-        default=Precision.FLOAT64,
+        "exploitability of about a millionth of the span. Unset: Float64.",
+        absent=None,
     )
     parameters: dict[str, str] = field(
         'Parameters of the variant, as decimals in quotes, such as `alpha: "1.5"` for DCFR. Unset: the published ones.',

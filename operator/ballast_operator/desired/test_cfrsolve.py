@@ -64,8 +64,6 @@ def test_the_job_is_this_job() -> None:
         "--game-builtin=leduc",
         "--variant=CFRPlus",
         "--updates=Alternating",
-        "--tie-tolerance=64",
-        "--dtype=Float64",
         "--device=cpu",
         "--exploitability=1e-3",
         "--unit=Absolute",

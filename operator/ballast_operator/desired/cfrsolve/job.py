@@ -117,7 +117,7 @@ def arguments(solve: CFRSolve, names: Names) -> list[str]:
         ("updates", spec.algorithm.updates.value),
         ("tie-tolerance", spec.algorithm.tie_tolerance),
         *(("parameter", f"{name}={value}") for name, value in sorted(spec.algorithm.parameters.items())),
-        ("dtype", spec.algorithm.precision.value),
+        ("dtype", spec.algorithm.precision and spec.algorithm.precision.value),
         ("device", device(solve).value.lower()),
         ("exploitability", spec.stop.exploitability),
         ("unit", spec.stop.unit.value),
