@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ballast_api.yamltext import dump
 from e2e.scenarios.test_cfrsolve import complete, run_python
 from e2e.support.kube import Kube, condition, is_true, reason, solve
 
@@ -17,7 +18,7 @@ def test_the_server_takes_every_example(kube: Kube, example: Path) -> None:
     objects = [obj for obj in yaml.safe_load_all(example.read_text()) if obj]
     for obj in objects:
         obj["metadata"].pop("namespace", None)  # that namespace need not be there
-    answer = kube.run("apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(objects))
+    answer = kube.run("apply", "--dry-run=server", "-f", "-", text="---\n".join(dump(obj) for obj in objects))
     assert answer.count("created (server dry run)") == len(objects)
 
 
