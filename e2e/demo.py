@@ -15,7 +15,7 @@ WATCH_SECONDS = 180
 
 PLAN = """\
 This builds and starts a real Kubernetes here (two nodes, no Docker), installs the operator, and solves Leduc poker.
-The first run compiles Kubernetes and the images: 12 to 18 minutes on two cores. The next ones take under two.
+The first run compiles Kubernetes and the images: up to 18 minutes on two cores. The next ones take seconds.
 """
 
 NEXT = """

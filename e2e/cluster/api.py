@@ -65,13 +65,6 @@ class Cluster:
         """Start the API server and wait until it is ready."""
         self._local().start_apiserver()
 
-    def load_image(self, archive: Path) -> None:
-        """Import an image archive (OCI or Docker) into every node."""
-        if self.kind:
-            kind.load(archive)
-        else:
-            self._local().load(archive)
-
     def ensure_images(self, steps: Steps | None = None) -> dict[str, str]:
         """Names of the project's images by target, built and in every node.
 

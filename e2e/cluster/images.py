@@ -37,7 +37,7 @@ SOURCES = {
     "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
 
-# Built and loaded where nothing else is asked for: no GPU, no vLLM of 4 GB.
+# Built and loaded where nothing else is asked for: no GPU, no vLLM of almost 5 GB unpacked.
 DEFAULT = ("operator", "cfr", "cxl")
 LAYERED = {"serving": "serving-base"}
 

@@ -60,11 +60,6 @@ def loaded(built: Iterable[BuiltImage], steps: Steps) -> dict[str, str]:
     return {image.target: image.name for image in built}
 
 
-def load(archive: Path) -> None:
-    """Import an image archive into every node."""
-    shell.run(_program("kind"), "load", "image-archive", "--name", NAME, archive)
-
-
 def _program(name: str) -> str:
     found = tools.find(name)
     if found is None:

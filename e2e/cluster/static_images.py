@@ -8,7 +8,7 @@ from pathlib import Path
 from e2e.cluster import archive, build, cache, shell, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.steps import Steps
-from e2e.cluster.versions import COREDNS, FETCH, LOCAL_PATH, METRICS_SERVER, PAUSE, Component
+from e2e.cluster.versions import FETCH, PAUSE, Component
 
 PAUSE_IMAGE = "docker.io/ballast/pause:1"
 TOOLBOX_IMAGE = "docker.io/ballast/toolbox:1"  # busybox and fetch: the volume provisioner's helper pods, and tests
@@ -29,10 +29,6 @@ def addon(component: Component) -> Path:
     """The archive of an add-on whose program is built."""
     program = f"/{component.name}"
     return _archive(archive.Image(name(component), [program], NOBODY, files={program: build.path(component)}))
-
-
-def has_image(component: Component) -> bool:
-    return component in (LOCAL_PATH, COREDNS, METRICS_SERVER)
 
 
 def toolbox(steps: Steps) -> Path:

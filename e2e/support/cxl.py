@@ -52,9 +52,6 @@ class Emulator:
         assert said.startswith("http://"), f"the emulator did not start: {said!r}"
         self.port = int(said.rpartition(":")[2])
 
-    def exited(self) -> bool:
-        return self._process is None or self._process.poll() is not None
-
     def kill(self) -> None:
         if self._process:
             self._process.kill()
@@ -216,9 +213,3 @@ def plugins_ready(admin: Kube) -> None:
 def is_ready(obj: Object) -> bool:
     """A question for `until`: the condition Ready is True."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in obj.get("status", {}).get("conditions", []))
-
-
-def condition_of(kube: Kube, name: str, kind: str) -> Object:
-    """A condition of a region; {} if there is none."""
-    found = kube.get("cxlr", name) or {}
-    return next((c for c in found.get("status", {}).get("conditions", []) if c["type"] == kind), {})

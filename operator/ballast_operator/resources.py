@@ -54,9 +54,6 @@ HTTP_ROUTE = Resource("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
 LEADER_WORKER_SET = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
 POD_MONITOR = Resource("monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
 SCALED_OBJECT = Resource("keda.sh/v1alpha1", "ScaledObject", "scaledobjects")
-CUSTOM_RESOURCE_DEFINITION = Resource(
-    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 
 OPTIONAL = (HTTP_ROUTE, LEADER_WORKER_SET, POD_MONITOR, SCALED_OBJECT)
 
