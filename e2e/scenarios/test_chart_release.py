@@ -75,7 +75,7 @@ def release(cluster_kubeconfig: Path, tmp_path: Path) -> Iterator[Release]:
     helm("uninstall", RELEASE, "--namespace", name, "--kubeconfig", str(cluster_kubeconfig))
     kept = [crd["metadata"]["name"] for crd in admin.list("crd") if crd["spec"]["group"] == GROUP]
     if kept:
-        admin.run("delete", "crd", *kept, seconds=120)
+        admin.run("delete", "crd", "--ignore-not-found", *kept, seconds=120)
     admin.delete("namespace", name, "--wait=false")
 
 
