@@ -60,7 +60,7 @@ class GpuNode:
         """From nothing to a node that offers its GPU."""
         for folder in (self.layout.logs, self.layout.pids, self.node.state, CNI_CONFIG.parent, Path("/var/run/cdi")):
             folder.mkdir(parents=True, exist_ok=True)
-        build.link((CONTAINERD, SHIM, CTR, RUNC), self.layout.bin)
+        build.link((CONTAINERD, SHIM, CTR, RUNC, CONTAINER_TOOLKIT), self.layout.bin)
         build.link((BRIDGE, HOST_LOCAL, LOOPBACK), CNI_BIN)
         os.environ["PATH"] = f"{self.layout.bin}:{os.environ['PATH']}"
         pki.ensure(self.layout)
@@ -107,6 +107,7 @@ class GpuNode:
         config.write_text(node_config.containerd())
         bridge = next(p for p in node_config.cni(self.node)["plugins"] if p["type"] == "bridge")
         CNI_CONFIG.write_text(json.dumps({"cniVersion": "1.0.0", "name": "ballast", "plugins": [bridge]}))
+        SOCKET.unlink(missing_ok=True)  # of a run before this one
         self.daemons.start("containerd", [str(self.layout.bin / "containerd"), "-c", str(config)])
         shell.wait_for("containerd", SOCKET.is_socket, 30, f"see {self.daemons.log('containerd')}")
         self.load(archive.Image(PAUSE_IMAGE, ["/pause"], NOBODY, files={"/pause": build.path(PAUSE)}))
@@ -136,7 +137,7 @@ class GpuNode:
     def _device_plugin(self) -> None:
         flags = {
             "device-list-strategy": "cdi-cri",
-            "nvidia-cdi-hook-path": build.path(CONTAINER_TOOLKIT),
+            "nvidia-cdi-hook-path": self.layout.bin / CONTAINER_TOOLKIT.name,
             "fail-on-init-error": "true",
             "mig-strategy": "none",
             "device-id-strategy": "index",
