@@ -16,10 +16,10 @@ from pathlib import Path
 from e2e.cluster import build, shell, tools
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.steps import Steps
-from e2e.cluster.versions import CONTAINERD, CTR, ETCD, GPU_NODE, K8S, PAUSE, SHIM
+from e2e.cluster.versions import CONTAINERD, COREDNS, CTR, ETCD, GPU_NODE, K8S, PAUSE, SHIM
 
 LARGEST = 60 << 20  # bytes of a part
-PROGRAMS = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR, *GPU_NODE)
+PROGRAMS = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR, COREDNS, *GPU_NODE)
 C_PACKAGES = {"gcc": "gcc", "/usr/include/seccomp.h": "libseccomp-dev"}
 WHEELS = ("pytest>=8", "pytest-asyncio>=0.25", "pytest-timeout>=2.3", "cryptography>=44", "hypothesis>=6.120")
 
