@@ -1,8 +1,8 @@
 """What VAMP needs of the engine's pods: its settings, memory for the copies of experts, and its profile.
 
-Nothing else. It needs no capability: memory of the node that the driver maps for the device counts against no memlock
-limit, and where the node's NUMA domains are hidden from a container the plugin takes memory of any of them. So the pods
-stay restricted, and a pod without the memory, the driver or the device it needs serves without VAMP and says why.
+Nothing else. No capability is added, since a restricted namespace would then refuse the pods. IPC_LOCK lifts the limit
+on memory that a process locks itself; here the driver does. SYS_NICE lets a container choose NUMA domains; where it
+may not, the plugin takes memory of any domain, and where it can map none it serves without VAMP (NoVmm).
 """
 
 from ballast_api.moeserving import MoEServing
