@@ -164,9 +164,7 @@ def _engine_arguments(given: Sequence[str]) -> dict[str, Any]:
         try:
             found[name.replace("-", "_")] = json.loads(value)
         except ValueError as error:
-            raise BadInputError(
-                f"--engine {text}: what is behind = is no JSON; text stands in double quotes"
-            ) from error
+            raise BadInputError(f"--engine {text}: {value or 'nothing'} is no JSON; quote text twice") from error
     return found
 
 

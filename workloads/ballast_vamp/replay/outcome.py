@@ -40,7 +40,7 @@ def outcome(played: Played, turns: Sequence[Turn]) -> dict[str, Any]:
         "tokens_per_second": tokens / played.seconds if played.seconds else None,
         "prefix_hit_share": _hits(counts),
         **counts,
-        "vamp_disabled": readings.disabled(page for _, page in played.samples[-1:]),
+        "vamp_disabled": readings.disabled(played.samples),
         "ttft_quantiles": [quantile(ttft, level / 100) for level in LEVELS] if ttft else [],
         "tpot_quantiles": [quantile(tpot, level / 100) for level in LEVELS] if tpot else [],
         "series": readings.series(played.samples),

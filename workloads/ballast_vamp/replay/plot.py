@@ -29,7 +29,8 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
                 axes.plot(each[f"{name}_quantiles"], range(101), label=arm)
         axes.set(title=title, xlabel=words, ylabel="percent of turns", xscale="log", ylim=(0, 100))
         axes.grid(visible=True, which="both", alpha=0.25)
-        axes.legend()
+        if axes.lines:
+            axes.legend()
         found.append(folder / f"{name}.png")
         figure.savefig(found[-1], dpi=150)
     figure = Figure(figsize=(8, 8), layout="constrained")

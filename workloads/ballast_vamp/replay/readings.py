@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 
 SERIES = {
     "waiting": "vllm:num_requests_waiting",
@@ -23,7 +24,8 @@ COUNTS = {
     "cold_bytes_read": "vamp:cold_bytes_read_total",
     "kv_bytes_copied": "vamp:kv_bytes_copied_total",
 }
-DISABLED = "vamp:disabled_info"
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r'\\(["\\])')
 
 
 def values(page: str) -> dict[str, float]:
@@ -49,16 +51,21 @@ def series(samples: Sequence[tuple[float, str]]) -> dict[str, list[float | None]
 
 
 def counted(samples: Sequence[tuple[float, str]]) -> dict[str, float]:
-    """How far each counter went in the run; those that the engine has not are left out."""
-    first, last = values(samples[0][1]), values(samples[-1][1])
+    """How far each counter went in the run, between the first and the last page that came; those it has not are left
+    out."""
+    pages = [page for _, page in samples if page]
+    if not pages:
+        return {}
+    first, last = values(pages[0]), values(pages[-1])
     return {count: last[name] - first.get(name, 0.0) for count, name in COUNTS.items() if name in last}
 
 
-def disabled(pages: Iterable[str]) -> str | None:
-    """Why VAMP is off in this engine, as it says itself."""
-    for page in pages:
-        for line in page.splitlines():
-            if line.startswith(DISABLED + "{"):
-                labels = line.partition("{")[2].rpartition("}")[0]
-                return labels.replace('",', '", ')
+def disabled(samples: Sequence[tuple[float, str]]) -> str | None:
+    """Why VAMP is off in this engine, as it last said itself: `NoCuda: the sentence`."""
+    page = next((page for _, page in reversed(samples) if page), "")
+    for line in page.splitlines():
+        if line.startswith("vamp:disabled_info{") and not line.endswith(" 0.0"):
+            labels = dict(_LABEL.findall(line))
+            message = _ESCAPED.sub(r"\1", labels.get("message", ""))
+            return f"{labels.get('reason', '')}: {message}"
     return None
