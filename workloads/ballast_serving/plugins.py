@@ -14,7 +14,7 @@ GROUP = "vllm.general_plugins"
 
 
 def write(pyproject: Path, site: Path) -> Path:
-    """A distribution's metadata in `site`, with the plugins of `pyproject`; returns its folder. KeyError without any."""
+    """A distribution's metadata in `site`, with the plugins of `pyproject`; its folder. KeyError without any."""
     project = tomllib.loads(pyproject.read_text())["project"]
     plugins: dict[str, str] = project["entry-points"][GROUP]
     folder = site / f"{project['name']}-{project['version']}.dist-info"
