@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ballast_vamp.replay.errors import BadInputError, ReplayError
-from ballast_vamp.replay.routing import PROFILE
+from ballast_vamp.replay.profiles import PROFILE
 
 ARMS = ("plain", "vamp", "kv-offload", "vamp+kv-offload", "ideal")
 GIB = 1 << 30
@@ -118,8 +118,9 @@ def run(task: Task) -> dict[str, Any]:
             finally:
                 _end(process)
         if code != 0 or not answered.exists():
-            said = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
-            raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}; it last said:\n{said}")
+            said = log.read_text(errors="replace").strip().splitlines()[-25:] or ["nothing"]
+            words = "\n".join(said)
+            raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}: {said[-1]}\n{words}")
         found: dict[str, Any] = json.loads(answered.read_text())
         return found
 

@@ -9,7 +9,8 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +88,12 @@ def _replay(options: argparse.Namespace) -> int:
         raise BadInputError(f"--runs is {options.runs}; at least 1 is needed, and 3 for a median that says something")
     turns = _turns(options)
     print(_words(turns), file=sys.stderr)
-    result = _live(options, names, turns) if options.url else _local(options, names, turns)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    series = _Series(options, turns, {name: [] for name in names})
+    if options.url:
+        urls = _urls(options.url, names)
+        result = series.play(lambda name, number: asyncio.run(_one_live(options, urls[name], turns, f"run {number}")))
+    else:
+        result = _local(series, options)
     print(report.table(result))
     for fault in result["faults"]:
         print(f"not comparable: {fault}", file=sys.stderr)
@@ -113,19 +117,72 @@ def _words(turns: Sequence[trace.Turn]) -> str:
     )
 
 
-def _local(options: argparse.Namespace, names: list[str], turns: list[trace.Turn]) -> dict[str, Any]:
-    """Arms take turns, run by run, so that a busy neighbour slows all of them alike."""
-    setup = _setup(options, turns)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+def _local(series: _Series, options: argparse.Namespace) -> dict[str, Any]:
+    """Engines of this machine, each run in a process of its own."""
+    setup = _setup(options, series.turns)
+    series.pressure = trace.demand(series.turns) / setup.physical
     with tempfile.TemporaryDirectory(prefix="replay-trace-") as folder:
         path = Path(folder) / "trace.jsonl"
-        trace.write(path, turns)
-        for number in range(options.runs):
-            for name in names:
-                runs[name].append(arms.run(arms.Task(name, setup, str(path), options.sample_seconds)))
-                _tell(name, number, runs[name][-1])
-    first = runs[names[0]][0]
-    return _result(options, turns, runs, first["hardware"], first["versions"], trace.demand(turns) / setup.physical)
+        trace.write(path, series.turns)
+        every = options.sample_seconds
+        return series.play(lambda name, _: arms.run(arms.Task(name, setup, str(path), every)))
+
+
+@dataclass
+class _Series:
+    """The runs of all arms. broken: why an arm has no further runs."""
+
+    options: argparse.Namespace
+    turns: Sequence[trace.Turn]
+    runs: dict[str, list[dict[str, Any]]]
+    pressure: float | None = None
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def play(self, run: Callable[[str, int], dict[str, Any]]) -> dict[str, Any]:
+        """Arms take turns, so that a busy neighbour slows all of them alike. What is known is stored after each run:
+        an arm that fails, or a machine that goes, takes nothing with it. Raises ReplayError if no arm has a run."""
+        for number in range(self.options.runs):
+            for name in [name for name in self.runs if name not in self.broken]:
+                try:
+                    found = run(name, number)
+                except ReplayError as error:
+                    print(error, file=sys.stderr, flush=True)
+                    self.broken[name] = str(error).splitlines()[0]
+                    continue
+                self.runs[name].append(found)
+                _tell(name, number, found)
+                self._store()
+        if not any(self.runs.values()):
+            raise ReplayError(f"no arm came to an end: {'; '.join(self.broken.values())}")
+        self._store()
+        return self.result()
+
+    def _store(self) -> None:
+        if self.options.json:
+            self.options.json.write_text(json.dumps(self.result(), indent=1) + "\n")
+
+    def result(self) -> dict[str, Any]:
+        """Everything there is to say so far."""
+        runs = {name: several for name, several in self.runs.items() if several}
+        first, options, summary = next(iter(runs.values()))[0], self.options, report.summary(runs)
+        return {
+            "command": shlex.join(["python", "-m", "ballast_vamp", *sys.argv[1:]]),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "hardware": first.get("hardware", ", ".join(options.url)),
+            "versions": first.get("versions", {}),
+            "trace": {
+                "name": options.preset or options.trace.name,
+                "sessions": len(trace.sessions(self.turns)),
+                "turns": len(self.turns),
+                "demand_tokens": trace.demand(self.turns),
+                "largest_context": trace.largest_context(self.turns),
+            },
+            "pressure": self.pressure,
+            "profile": options.profile,
+            "faults": [*self.broken.values(), *report.faults(runs)],
+            "ratios": report.ratios(summary),
+            "arms": summary,
+        }
 
 
 def _setup(options: argparse.Namespace, turns: Sequence[trace.Turn]) -> arms.Setup:
@@ -168,17 +225,7 @@ def _engine_arguments(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _live(options: argparse.Namespace, names: list[str], turns: list[trace.Turn]) -> dict[str, Any]:
-    urls = _urls(options.url, names)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for number in range(options.runs):
-        for name in names:
-            runs[name].append(asyncio.run(_one_live(options, urls[name], turns, f"run {number}")))
-            _tell(name, number, runs[name][-1])
-    return _result(options, turns, runs, ", ".join(urls[name] for name in names), {}, None)
-
-
-async def _one_live(options: argparse.Namespace, url: str, turns: list[trace.Turn], salt: str) -> dict[str, Any]:
+async def _one_live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:
     from ballast_vamp.replay.drive import EngineError, Player
     from ballast_vamp.replay.live import live_engine
     from ballast_vamp.replay.outcome import outcome
@@ -211,32 +258,3 @@ def _urls(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 def _tell(name: str, number: int, run: Mapping[str, Any]) -> None:
     p90 = "-" if run["ttft_p90"] is None else f"{run['ttft_p90']:.3f} s"
     print(f"run {number + 1}, {name}: {run['seconds']:.1f} s, TTFT p90 {p90}", file=sys.stderr, flush=True)
-
-
-def _result(
-    options: argparse.Namespace,
-    turns: Sequence[trace.Turn],
-    runs: report.Runs,
-    hardware: str,
-    versions: Mapping[str, str],
-    pressure: float | None,
-) -> dict[str, Any]:
-    summary = report.summary(runs)
-    return {
-        "command": shlex.join(["python", "-m", "ballast_vamp", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "hardware": hardware,
-        "versions": dict(versions),
-        "trace": {
-            "name": options.preset or options.trace.name,
-            "sessions": len(trace.sessions(turns)),
-            "turns": len(turns),
-            "demand_tokens": trace.demand(turns),
-            "largest_context": trace.largest_context(turns),
-        },
-        "pressure": pressure,
-        "profile": options.profile,
-        "faults": report.faults(runs),
-        "ratios": report.ratios(summary),
-        "arms": summary,
-    }

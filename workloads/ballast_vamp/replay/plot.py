@@ -19,7 +19,8 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
         raise BadInputError("plots need matplotlib; pip install 'ballast[plot]'") from error
     folder.mkdir(parents=True, exist_ok=True)
     arms = result["arms"]
-    title = f"{result['trace']['name']}, pressure {result['pressure']:.2g}, {result['hardware']}"
+    pressure = f", pressure {result['pressure']:.2g}" if result["pressure"] else ""  # of a live server nobody knows it
+    title = f"{result['trace']['name']}{pressure}, {result['hardware']}"
     found = []
     for name, words in (("ttft", "time to the first token, s"), ("tpot", "time between tokens, s")):
         figure = Figure(figsize=(7, 4.5), layout="constrained")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ballast_vamp.replay.errors import BadInputError
 
+PROFILE = "BALLAST_REPLAY_PROFILE"  # environment: the profile that an engine's workers start with
 BREADTH = 20  # prompts in the window that `mixed256` stands for
 NEVER = 1e-9  # share of an expert that is never picked; its logarithm is still a number
 

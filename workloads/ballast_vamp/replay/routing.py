@@ -18,9 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ballast_vamp.replay.errors import ReplayError
-from ballast_vamp.replay.profiles import Profile
-
-PROFILE = "BALLAST_REPLAY_PROFILE"
+from ballast_vamp.replay.profiles import PROFILE, Profile
 
 
 class Layers:

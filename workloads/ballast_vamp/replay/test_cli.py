@@ -74,6 +74,28 @@ def test_arms_that_cannot_be_compared_are_a_failure(
     assert "not comparable: arm plain, run 1: 3 turns have no whole answer" in capsys.readouterr().err
 
 
+def test_an_arm_that_does_not_start_costs_no_other_arm_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = []
+
+    def run(task: Task) -> dict[str, Any]:
+        tried.append(task.arm)
+        if task.arm == "kv-offload":
+            raise ReplayError("arm kv-offload: the engine's process ended with 1: no CUDA\na long story")
+        return outcome(1.0)
+
+    monkeypatch.setattr(arms, "run", run)
+    path = tmp_path / "r.json"
+    command = ["replay", *SMALL, "--arms", "plain,kv-offload", "--runs", "2", "--pressure", "1.5"]
+    assert main([*command, "--json", str(path)]) == 1
+    assert tried == ["plain", "kv-offload", "plain"]
+    result = json.loads(path.read_text())
+    assert list(result["arms"]) == ["plain"]
+    assert result["faults"] == ["arm kv-offload: the engine's process ended with 1: no CUDA"]
+    assert "a long story" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -95,7 +117,7 @@ def test_what_makes_no_sense_is_told_before_an_engine_starts(
     assert not asked
 
 
-SETUP = Setup("tiny", None, 1000, 4000, 900, 32, 8, 4 * GIB, 2 * GIB, "next512", None)
+SETUP = Setup("tiny", None, 1000, 4000, 900, 32, 8, 4 * GIB, 2 * GIB, None, None)
 
 
 def task(arm: str, **changes: Any) -> Task:
@@ -123,5 +145,7 @@ def test_further_arguments_win() -> None:
 
 def test_the_end_of_an_engines_process_is_told_with_its_last_words(tmp_path: Path) -> None:
     broken = Task("plain", SETUP, str(tmp_path / "nowhere.jsonl"), 0.5)
-    with pytest.raises(ReplayError, match="arm plain: the engine's process ended with 1; it last said"):
+    with pytest.raises(
+        ReplayError, match=r"arm plain: the engine's process ended with 1: .*nowhere\.jsonl does not exist"
+    ):
         arms.run(broken)
