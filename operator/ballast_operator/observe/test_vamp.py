@@ -7,15 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast_api.conditions import Reason, readable
-from ballast_operator.cli.target import Target
-from ballast_operator.cli.why import lines
 from ballast_operator.kind import Children, Observation
 from ballast_operator.objects import Object
 from ballast_operator.observe import moeserving
 from ballast_operator.observe.moeserving import needs, probes, vllm
 from ballast_operator.observe.moeserving.vllm import VampState
-from ballast_operator.reconciler import notices
-from ballast_operator.testing_serving import INSTALLATION, deployment, metrics, pod, serving, serving_object, situation
+from ballast_operator.testing_serving import INSTALLATION, deployment, metrics, pod, serving, situation
 
 VAMP: Object = {"maxOffload": "1Gi"}
 ROUTER = deployment("router", replicas=2)
@@ -86,12 +83,6 @@ def test_engines_are_asked_and_looked_at_again_only_where_vamp_is_wanted() -> No
     assert moeserving.observe(situation(serving(), deployment(), ROUTER, pod()), INSTALLATION).again is None
 
 
-def test_one_step_is_one_event_and_being_off_is_a_warning() -> None:
-    told = [n for n in notices(seen(ACTIVE).status, seen(NO_CUDA).status) if n.reason == "NoCuda"]
-    assert {(n.message, n.warning) for n in told} == {(message(seen(NO_CUDA)), True)}
-    assert not any(n.warning for n in notices({}, seen(ACTIVE).status) if n.reason == "Balancing")
-
-
 def test_a_profile_that_is_missing_is_named() -> None:
     asked = serving(vamp=VAMP | {"profileConfigMapRef": {"name": "hot", "key": "qwen.json"}})
     (need,) = needs(asked, Children())
@@ -102,19 +93,6 @@ def test_a_profile_that_is_missing_is_named() -> None:
         "vamp.profileConfigMapRef",
     )
     assert not needs(asked, Children([pod()]))
-
-
-def why(*states: VampState | None) -> str:
-    observed = seen(*states)
-    obj = serving_object(status=observed.status, vamp=VAMP)
-    return "\n".join(lines(Target.parse("moe/qwen", "team-a"), obj))
-
-
-def test_why_names_a_replica_without_vamp_although_all_is_ready() -> None:
-    said = why(NO_CUDA)
-    assert "is Ready (NoCuda): pod p0: the engine runs on CPUs" in said
-    assert "cause: the pods have no GPU" in said
-    assert "is Ready (AllReplicasReady)" in why(DRY)
 
 
 PAGE = """\
