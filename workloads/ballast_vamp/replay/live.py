@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from ballast_vamp.replay.drive import Ask, EngineError
+from ballast_vamp.replay.errors import ReplayError
 from ballast_vamp.replay.profiles import Profile
 
 
@@ -53,7 +54,7 @@ class LiveEngine:
         body = {"method": "replay_profile", "args": [str(profile)]}
         async with self._session.post(f"{self._url}/collective_rpc", json=body) as answer:
             if answer.status != 200:
-                raise EngineError(
+                raise ReplayError(
                     f"{self._url} cannot change its profile ({answer.status}); start it with VLLM_SERVER_DEV_MODE=1 "
                     "and --worker-extension-cls=ballast_vamp.replay.routing.RoutingExtension"
                 )

@@ -40,11 +40,13 @@ class Layers:
         return found
 
     def change(self, profile: Profile) -> int:
-        """Overwrite every layer's tensor in place; returns how many there are."""
+        """Overwrite every layer's tensor in place; returns how many there are. Layers that come later start with it."""
         import torch
 
-        for layer, kept in enumerate(self.known.values()):
-            kept.copy_(torch.tensor(profile.log_shares(layer, kept.numel()), dtype=torch.float32))
+        self.profile = profile
+        with torch.inference_mode():  # in which they were made; outside of it they may not be written to
+            for layer, kept in enumerate(self.known.values()):
+                kept.copy_(torch.tensor(profile.log_shares(layer, kept.numel()), dtype=torch.float32))
         return len(self.known)
 
 
