@@ -1,22 +1,29 @@
-"""The commands of `python -m ballast_vamp`."""
+"""The commands of `python -m ballast_vamp`. Each is made by the part of the package that it belongs to."""
+
+from __future__ import annotations
 
 import argparse
-import sys
+import importlib
+import importlib.util
 from collections.abc import Sequence
 
-from ballast_vamp.replay import cli as replay
-from ballast_vamp.replay.errors import ReplayError
+PARTS = ("ballast_vamp.probe", "ballast_vamp.check", "ballast_vamp.replay.cli")  # each has add_parsers(subparsers)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="ballast_vamp", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    replay.add(commands)
+    for part in PARTS:
+        if _there(part):
+            importlib.import_module(part).add_parsers(commands)
     options = parser.parse_args(argv)
+    code: int = options.run(options)
+    return code
+
+
+def _there(module: str) -> bool:
     try:
-        code: int = options.run(options)
-        return code
-    except ReplayError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its package is not there
+        return False

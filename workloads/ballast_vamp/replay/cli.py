@@ -22,17 +22,30 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def add(commands: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """The three commands' parsers."""
     made = commands.add_parser("trace", help="write the conversations of a preset", allow_abbrev=False)
     _conversations(made, required=True)
     made.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
-    made.set_defaults(run=_trace)
+    made.set_defaults(run=_telling(_trace))
     drawn = commands.add_parser("plot", help="draw a result: TTFT, TPOT, memory over time", allow_abbrev=False)
     drawn.add_argument("result", type=Path, metavar="RESULT.json")
     drawn.add_argument("--out", type=Path, required=True, metavar="DIR")
-    drawn.set_defaults(run=_plot)
+    drawn.set_defaults(run=_telling(_plot))
     _replay_options(commands.add_parser("replay", help="the same conversations in every arm", allow_abbrev=False))
+
+
+def _telling(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The command, with what ends it told in a sentence and an exit code."""
+
+    def run(options: argparse.Namespace) -> int:
+        try:
+            return command(options)
+        except ReplayError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return error.exit_code
+
+    return run
 
 
 def _conversations(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -64,7 +77,7 @@ def _replay_options(parser: argparse.ArgumentParser) -> None:
     local.add_argument("--host-gib", type=float, default=1, help="host memory of each arm that uses it (%(default)s)")
     local.add_argument("--max-offload-gib", type=float, default=0, help="of experts; 0: what VAMP takes by itself")
     local.add_argument("--engine", action="append", default=[], metavar="NAME=JSON", help="arguments of vLLM's LLM")
-    parser.set_defaults(run=_replay)
+    parser.set_defaults(run=_telling(_replay))
 
 
 def _trace(options: argparse.Namespace) -> int:
