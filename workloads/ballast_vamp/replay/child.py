@@ -54,7 +54,7 @@ def hardware() -> str:
         memory = torch.cuda.get_device_properties(0).total_memory >> 30
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, {memory} GiB"
     model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), "unknown")
-    return f"CPU: {model}, {torch.get_num_threads()} threads"
+    return f"CPU: {model}, threads: {torch.get_num_threads()}"
 
 
 def _cpuinfo() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ballast_vamp.engine_tests import environment
+import ballast_vamp.engine_tests.environment as environment
 from ballast_vamp.replay.profiles import Profile
 
 WORKLOADS = Path(__file__).parents[2]
