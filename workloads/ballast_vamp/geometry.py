@@ -89,3 +89,29 @@ def units(layers: Sequence[Layer], page: int, tail: int = 0, large: int = 0) -> 
             sizes = tuple(row * count for row in layer.rows)
             made.append(Unit(len(made), index, first, count, sizes))
     return made
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of blocks in an allocation of the cache: block b begins at start + b * block_bytes."""
+
+    start: int
+    block_bytes: int
+
+
+def lay_out(parts: Sequence[Part], physical: int, virtual: int, page: int) -> tuple[list[tuple[int, int]], list[Region]]:
+    """Divide one allocation, itself page-aligned, into what has memory from the start and what may get it later.
+
+    Returns extents (offset, bytes) to back at once, and a Region for each part, whose first byte is the part's start.
+    A part that begins within a page shares it with the end of the part before; such a page is backed from the start, and
+    the last block or two that would need it stay unused.
+    """
+    extents, regions = [], []
+    for part in parts:
+        first, end = part.start // page * page, part.start + virtual * part.block_bytes
+        backed = max((part.start + physical * part.block_bytes) // page * page, -(-part.start // page) * page)
+        limit = max(end // page * page, backed)
+        if backed > first:
+            extents.append((first, backed - first))
+        regions.append(Region(part.block_bytes, backed - part.start, limit - part.start))
+    return extents, regions
