@@ -19,9 +19,11 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ballast_serving import plugins
 from ballast_vamp.replay.errors import BadInputError, ReplayError
 from ballast_vamp.replay.profiles import PROFILE
 
@@ -32,7 +34,7 @@ GIB = 1 << 30
 @dataclass(frozen=True)
 class Setup:
     """What all local arms have in common. physical, ideal: tokens of KV, under pressure and without it; longest: tokens
-    of the largest context; host, offload: bytes of host memory, and of experts that may go there (0: VAMP's default);
+    of the largest context; host, offload: bytes of host memory, and of experts that may go there (0: as many);
     engine: further arguments of vLLM's `LLM`."""
 
     model: str
@@ -58,15 +60,23 @@ class Task:
     trace: str
     every: float
 
-    def arguments(self) -> dict[str, Any]:
-        """Of vLLM's `LLM`, but for the model."""
+    @property
+    def blocks(self) -> int:
+        """Blocks of KV that the engine gets memory for. One more than the tokens take: block 0 is never used."""
+        tokens = self.setup.ideal if self.arm == "ideal" else self.setup.physical
+        return -(-tokens // self.setup.block) + 1
+
+    def arguments(self, kv_bytes: int) -> dict[str, Any]:
+        """Of vLLM's `LLM`, but for the model, of which a token takes so many bytes of KV on each rank.
+
+        The cache is given in bytes and not in blocks: to VAMP, blocks without memory are no contradiction.
+        """
         setup = self.setup
-        tokens = setup.ideal if self.arm == "ideal" else setup.physical
         found: dict[str, Any] = {
             "max_model_len": setup.longest + 1,  # vLLM wants room for one token more than it will say
             "max_num_seqs": setup.seqs,
             "block_size": setup.block,
-            "num_gpu_blocks_override": -(-tokens // setup.block) + 1,  # block 0 is never used
+            "kv_cache_memory_bytes": self.blocks * setup.block * kv_bytes,
             "enable_prefix_caching": True,
             "disable_log_stats": False,
             "logits_processors": ["ballast_vamp.replay.forced:Forced"],
@@ -83,9 +93,9 @@ class Task:
         if self.setup.profile:
             found[PROFILE] = self.setup.profile
         if self.arm.startswith("vamp"):
-            found |= {"VAMP_ENABLE": "1", "VAMP_HOST_BYTES": str(self._host())}
-            if self.setup.offload:
-                found["VAMP_MAX_OFFLOAD_BYTES"] = str(self.setup.offload)
+            host = self._host()
+            found |= {"VAMP_ENABLE": "1", "VAMP_HOST_BYTES": str(host)}
+            found["VAMP_MAX_OFFLOAD_BYTES"] = str(min(self.setup.offload or host, host))
         return found
 
     def _host(self) -> int:
@@ -109,10 +119,9 @@ def run(task: Task) -> dict[str, Any]:
         asked, answered, log = (Path(folder) / name for name in ("task.json", "result.json", "log"))
         asked.write_text(json.dumps(asdict(task)))
         command = [sys.executable, "-m", "ballast_vamp.replay.child", str(asked), str(answered)]
+        environment = inherited | _with_plugin(Path(folder), inherited) | task.environment()
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, env=inherited | task.environment(), stdout=output, stderr=output, start_new_session=True
-            )
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
             try:
                 code = process.wait()
             finally:
@@ -123,6 +132,21 @@ def run(task: Task) -> dict[str, Any]:
             raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}: {said[-1]}\n{words}")
         found: dict[str, Any] = json.loads(answered.read_text())
         return found
+
+
+def _with_plugin(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where vLLM finds VAMP as a plugin: nowhere else if it is installed, or in a folder made from this checkout.
+
+    The same in every arm: without VAMP_ENABLE the plugin does nothing, and that is part of what is measured.
+    """
+    if any(entry.name == "vamp" for entry in metadata.entry_points(group=plugins.GROUP)):
+        return {}
+    checkout = Path(__file__).parents[3]
+    if not (checkout / "pyproject.toml").exists():
+        raise BadInputError("vLLM does not find VAMP among its plugins; pip install ballast into this environment")
+    plugins.write(checkout / "pyproject.toml", folder / "site")
+    paths = [str(folder / "site"), str(checkout / "workloads"), environment.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -26,13 +26,16 @@ def main(asked: Path, answered: Path) -> None:
 
 
 async def _play(task: Task, folder: Path) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"model": task.setup.model} | task.arguments()
-    vocabulary = 0
+    arguments: dict[str, Any] = {"model": task.setup.model}
     if task.setup.model in models.SHAPES:
-        vocabulary = int(models.write(task.setup.model, folder, task.setup.layers)["vocab_size"])
+        config = models.write(task.setup.model, folder, task.setup.layers)
         arguments |= {"model": str(folder), "load_format": "dummy", "skip_tokenizer_init": True}
     else:
-        vocabulary = _vocabulary(task.setup.model)
+        config = _config(task.setup.model)
+    ranks = task.setup.engine.get("tensor_parallel_size", 1)
+    element = 1 if "fp8" in str(task.setup.engine.get("kv_cache_dtype", "")) else 2
+    arguments |= task.arguments(models.kv_bytes_per_token(config, ranks, element))
+    vocabulary = int(config["vocab_size"])
     turns = trace.read(Path(task.trace))
     shift = Profile.parse(task.setup.shift) if task.setup.shift else None
     async with local_engine(arguments, vocabulary) as engine:
@@ -40,10 +43,10 @@ async def _play(task: Task, folder: Path) -> dict[str, Any]:
     return outcome.outcome(played, turns) | {"hardware": hardware(), "versions": versions()}
 
 
-def _vocabulary(model: str) -> int:
+def _config(model: str) -> dict[str, Any]:
     from transformers import AutoConfig
 
-    return int(AutoConfig.from_pretrained(model).get_text_config().vocab_size)
+    return dict(AutoConfig.from_pretrained(model).get_text_config().to_dict())
 
 
 def hardware() -> str:

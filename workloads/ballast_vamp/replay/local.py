@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
-from prometheus_client import REGISTRY, generate_latest
+from prometheus_client import generate_latest
 
 from ballast_vamp.replay.drive import Ask, EngineError
+from ballast_vamp.replay.errors import ReplayError
 from ballast_vamp.replay.profiles import Profile
 
 WARM_UP = (1, 4, 16)  # sizes of the batches of the warm-up: each new size may compile a kernel
@@ -22,8 +23,11 @@ class LocalEngine:
     """vLLM's synchronous engine. Only its one thread ever touches it."""
 
     def __init__(self, llm: Any) -> None:
+        from vllm.v1.metrics.prometheus import get_prometheus_registry
+
         self._llm = llm
         self._engine = llm.llm_engine
+        self._registry = get_prometheus_registry()
         self._thread = ThreadPoolExecutor(1)
         self._answers: dict[str, asyncio.Queue[Sequence[int] | Exception | None]] = {}
         self._asked: list[Ask] = []
@@ -42,7 +46,7 @@ class LocalEngine:
             yield came
 
     async def metrics(self) -> str:
-        return generate_latest(REGISTRY).decode()
+        return generate_latest(self._registry).decode()
 
     async def change_profile(self, profile: Profile) -> None:
         await self._do(lambda: self._llm.collective_rpc("replay_profile", args=(str(profile),)))
@@ -110,7 +114,11 @@ async def local_engine(arguments: Mapping[str, Any], vocabulary: int) -> AsyncIt
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
-    engine = LocalEngine(LLM(**arguments))
+    llm = LLM(**arguments)
+    asked, got = arguments["kv_cache_memory_bytes"], llm.llm_engine.vllm_config.cache_config.kv_cache_memory_bytes
+    if got != asked:  # as VLLM_CPU_KVCACHE_SPACE does, and then nothing is under pressure
+        raise ReplayError(f"the engine has {got} bytes of KV instead of {asked}; unset what else sets them")
+    engine = LocalEngine(llm)
     engine.warm_up(vocabulary)
     running = asyncio.create_task(engine.run())
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ SHAPES: dict[str, dict[str, Any]] = {
     # The experts of Qwen3-Next-80B-A3B (512, top 10) under Qwen3's attention, which every version here serves.
     "qwen3-512e": _QWEN3_MOE | {"num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512},
 }
+
+
+def kv_bytes_per_token(config: Mapping[str, Any], ranks: int, element: int) -> int:
+    """Bytes of KV of one token on one of `ranks` tensor-parallel ranks, `element` bytes a number; keys and values of
+    every layer that attends. Layers with a state of fixed size (Mamba, gated delta nets) take none for a token."""
+    layers = config["num_hidden_layers"]
+    if kinds := config.get("layer_types"):
+        layers = sum("full" in kind or "sliding" in kind for kind in kinds)
+    elif interval := config.get("full_attention_interval"):
+        layers //= interval
+    heads = max(config.get("num_key_value_heads") or config["num_attention_heads"], ranks) // ranks
+    size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return int(2 * layers * heads * size * element)
 
 
 def write(shape: str, folder: Path, layers: int | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ballast_vamp.cli import main
-from ballast_vamp.replay import arms, trace
+from ballast_vamp.replay import arms, models, trace
 from ballast_vamp.replay.arms import GIB, Setup, Task
 from ballast_vamp.replay.errors import ReplayError
 
@@ -126,21 +126,33 @@ def task(arm: str, **changes: Any) -> Task:
 
 def test_arms_differ_in_what_they_are_about_and_in_nothing_else() -> None:
     plain, vamp, offload, both, ideal = (task(arm) for arm in arms.ARMS)
-    assert plain.arguments() == vamp.arguments()
+    assert plain.arguments(1024) == vamp.arguments(1024)
     assert plain.environment() == offload.environment() == ideal.environment()
     assert vamp.environment().items() - plain.environment().items() == {
         ("VAMP_ENABLE", "1"),
         ("VAMP_HOST_BYTES", str(4 * GIB)),
         ("VAMP_MAX_OFFLOAD_BYTES", str(2 * GIB)),
     }
-    added = {k: v for k, v in offload.arguments().items() if k not in plain.arguments()}
+    added = {k: v for k, v in offload.arguments(1024).items() if k not in plain.arguments(1024)}
     assert added == {"kv_offloading_size": 4.0, "kv_offloading_backend": "native"}
-    assert (both.arguments()["kv_offloading_size"], both.environment()["VAMP_HOST_BYTES"]) == (2.0, str(2 * GIB))
-    assert (plain.arguments()["num_gpu_blocks_override"], ideal.arguments()["num_gpu_blocks_override"]) == (33, 126)
+    assert (both.arguments(1024)["kv_offloading_size"], both.environment()["VAMP_HOST_BYTES"]) == (2.0, str(2 * GIB))
+    assert plain.arguments(1024)["kv_cache_memory_bytes"] == 33 * 32 * 1024
+    assert ideal.arguments(1024)["kv_cache_memory_bytes"] == 126 * 32 * 1024
+
+
+def test_a_token_takes_the_keys_and_values_of_every_layer_that_attends() -> None:
+    assert models.kv_bytes_per_token(models.SHAPES["tiny"], 1, 2) == 2 * 4 * 2 * 32 * 2
+    qwen = models.SHAPES["qwen3-30b-a3b"]
+    assert models.kv_bytes_per_token(qwen, 1, 2) == 96 * 1024
+    assert models.kv_bytes_per_token(qwen, 8, 1) == 2 * 48 * 1 * 128
+    hybrid = {"num_hidden_layers": 48, "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4}
+    assert models.kv_bytes_per_token(hybrid, 2, 2) == 12 * 1024
+    kinds = ["linear_attention"] * 3 + ["full_attention"]
+    assert models.kv_bytes_per_token(hybrid | {"num_hidden_layers": 4, "layer_types": kinds}, 1, 2) == 2 * 2 * 256 * 2
 
 
 def test_further_arguments_win() -> None:
-    assert task("plain", engine={"max_num_seqs": 2, "dtype": "half"}).arguments()["max_num_seqs"] == 2
+    assert task("plain", engine={"max_num_seqs": 2, "dtype": "half"}).arguments(1)["max_num_seqs"] == 2
 
 
 def test_the_end_of_an_engines_process_is_told_with_its_last_words(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ def run(python: Path, *arguments: str, seconds: float = 500) -> str:
     settings = {
         "PYTHONPATH": str(WORKLOADS),
         "OMP_NUM_THREADS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     }
     done = subprocess.run(
