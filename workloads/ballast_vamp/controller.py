@@ -168,7 +168,7 @@ class Controller:
             return True
         if self.coordinator.pending and self.coordinator.pending[0].order.direction is Direction.GROW:
             return self._commit()
-        if self.outlook is None or not self.outlook.blocks:
+        if self.outlook is None or not self.outlook.blocks or not self.outlook.learned:
             self._look(now)
         if self._decide(now, cached=False, victim=(victim_tokens, victim_blocks)) is not Option.OFFLOAD:
             return False

@@ -70,7 +70,8 @@ class Counter:
         self._host = torch.zeros_like(self.counts, device="cpu", pin_memory=device.type == "cuda")
         self._last = np.zeros(tuple(self.counts.shape), dtype=np.int64)
         self._tokens, self._seen = [0, 0], [0, 0]
-        self._read_at, self._reading = time.monotonic(), None
+        self._read_at = time.monotonic()
+        self._reading: tuple[Any, float, list[int]] | None = None  # of a copy: its end, seconds counted, tokens
         self._kernel = _kernel() if device.type == "cuda" else None
 
     def attach(self, runners: Sequence[Any]) -> None:
@@ -106,10 +107,19 @@ class Counter:
         if now - self._read_at >= READ_EVERY:
             self._fold(now)
 
-    def _fold(self, now: float) -> None:
-        """Take in the counts whose copy has arrived, and start the next copy: the device is never waited for."""
+    def read(self) -> None:
+        """Take in all counts there are, waiting for the device: only while nothing is known of the routing yet."""
+        if self._tokens == self._seen:
+            return
+        for _ in range(3):  # what is on its way; a copy of all that was counted; that copy
+            self._fold(time.monotonic(), wait=True)
+
+    def _fold(self, now: float, wait: bool = False) -> None:
+        """Take in the counts whose copy has arrived, and start the next copy."""
         if self._reading is not None:
             event, at, tokens = self._reading
+            if event is not None and wait:
+                event.synchronize()
             if event is not None and not event.query():
                 return
             counts = self._host.numpy().astype(np.int64)

@@ -242,6 +242,8 @@ class VampRank(_Base):  # type: ignore[misc]
     def vamp_observe(self, mix: Mix, blocks: int) -> Outlook:
         """Take in what was routed, and say what offloading for `blocks` more would cost steps of this mix."""
         rank, heat = self._rank(), self._vamp_counter.hotness
+        if not heat.learned():
+            self._vamp_counter.read()
         decode = self._vamp_reads.by_unit(heat.chance(Phase.DECODE), mix.decode_tokens)
         prefill = self._vamp_reads.by_unit(heat.chance(Phase.PREFILL), mix.prefill_tokens)
         learned = heat.learned()
