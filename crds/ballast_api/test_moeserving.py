@@ -48,7 +48,11 @@ def test_an_autoscaler_without_metrics_measures_the_queue() -> None:
         ({"vamp": {"maxOffload": "8Gi", "mode": "Off"}}, "spec.vamp.mode"),
         (
             {"vamp": {"maxOffload": "8Gi"}, "engine": {"extraArgs": {"scheduler-cls": "x"}}},
-            "engine.extraArgs: cpu-offload-gb, enable-eplb, scheduler-cls, worker-cls do not go together with vamp",
+            "scheduler-cls, worker-cls do not go together with vamp; remove them, or vamp",
+        ),
+        (
+            {"vamp": {"maxOffload": "8Gi"}, "parallelism": {"tensor": 2, "expert": True}},
+            "set parallelism.pipeline to 1 and parallelism.expert to false, or remove vamp",
         ),
         ({"modle": {}}, "spec.modle is not a field; did you mean model?"),
     ],
@@ -63,6 +67,7 @@ def test_vamp_takes_one_size_and_has_a_default_for_all_else() -> None:
     assert vamp is not None
     assert (vamp.mode, vamp.host_memory, vamp.chunk_size, vamp.min_resident_fraction) == ("Auto", None, "256Mi", "0.5")
     assert faults(with_spec(vamp={"maxOffload": "8Gi"}, engine={"extraArgs": {"seed": "1"}})) == []
+    assert faults(with_spec(vamp={"maxOffload": "8Gi"}, parallelism={"tensor": 2})) == []
 
 
 def test_a_name_is_a_service_name_too() -> None:

@@ -6,7 +6,15 @@ from ballast_api.base import Model, Rule, field
 from ballast_api.meta import ConfigMapKeyRef, Size
 
 # What the plugin sets itself, and what it cannot work beside.
-ENGINE_ARGUMENTS = ("cpu-offload-gb", "enable-eplb", "scheduler-cls", "worker-cls")
+ENGINE_ARGUMENTS = (
+    "cpu-offload-gb",
+    "enable-eplb",
+    "enable-sleep-mode",
+    "num-gpu-blocks-override",
+    "offload-backend",
+    "scheduler-cls",
+    "worker-cls",
+)
 FRACTION = r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$"
 
 
@@ -55,7 +63,16 @@ RULES = (
     Rule(
         "!has(self.vamp) || !has(self.engine) || !has(self.engine.extraArgs)"
         f" || !self.engine.extraArgs.exists(k, k in {list(ENGINE_ARGUMENTS)!r})",
-        f"engine.extraArgs: {', '.join(ENGINE_ARGUMENTS)} do not go together with vamp; remove them, or vamp",
+        f"engine.extraArgs: {', '.join(ENGINE_ARGUMENTS)} do not go together with vamp; remove them, or vamp "
+        "(kv-cache-memory-bytes sizes the cache)",
         ".engine.extraArgs",
+    ),
+    Rule(
+        # The server tries rules on the default {} too, before it fills in the defaults of members.
+        "!has(self.vamp) || !has(self.parallelism) || !has(self.parallelism.tensor)"
+        " || self.parallelism.pipeline == 1 && !self.parallelism.expert",
+        "vamp works where devices share each layer and each expert; set parallelism.pipeline to 1 and "
+        "parallelism.expert to false, or remove vamp",
+        ".vamp",
     ),
 )

@@ -120,7 +120,11 @@ BAD = {
     "a size of nothing": (serving(vamp={"maxOffload": "0"}), "spec.vamp.maxOffload in body should match"),
     "a scheduler beside VAMP's": (
         serving(vamp={"maxOffload": "8Gi"}, engine={"extraArgs": {"scheduler-cls": "x.Y"}}),
-        "engine.extraArgs: cpu-offload-gb, enable-eplb, scheduler-cls, worker-cls do not go together with vamp",
+        "scheduler-cls, worker-cls do not go together with vamp; remove them, or vamp",
+    ),
+    "vamp over stages": (
+        serving(vamp={"maxOffload": "8Gi"}, parallelism={"pipeline": 2}),
+        "vamp works where devices share each layer and each expert",
     ),
     "long name": (serving("a" * 42), "metadata.name: Too long: may not be more than 41 bytes"),
     "name with a digit in front": (serving("7b"), "metadata.name of a MoEServing begins with a letter"),

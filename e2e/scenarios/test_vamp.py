@@ -8,6 +8,7 @@ from e2e.support.kube import Kube, Object, condition
 from e2e.support.serving import ask, moe, pods, shell, wait_ready
 
 VAMP: Object = {"maxOffload": "64Mi"}
+ENGINE: Object = {"maxModelLen": 2048, "maxNumSeqs": 4, "extraArgs": {"enforce-eager": "true"}}
 PROMPT: Object = {"model": "tiny", "prompt": "hello", "max_tokens": 8}
 
 
@@ -18,7 +19,7 @@ def off(obj: Object) -> bool:
 
 @pytest.mark.e2e
 def test_vamp_without_a_gpu_serves_and_says_why(kube: Kube, serving_images: dict[str, str]) -> None:
-    kube.apply(moe(vamp=VAMP))
+    kube.apply(moe(vamp=VAMP, engine=ENGINE))
     shell(kube, serving_images["router"])
     wait_ready(kube)
     started = time.monotonic()
@@ -51,7 +52,7 @@ def what_people_type(kube: Kube) -> None:
 
 def and_back(kube: Kube) -> None:
     """Without the block a new revision rolls out, and nothing is said of VAMP any more."""
-    kube.apply(moe())
+    kube.apply(moe(engine=ENGINE))
     wait_ready(kube)
     kube.until("moe", "tiny", lambda o: not condition(o, "VampDisabled") and not condition(o, "VampActive"), 30)
     (pod,) = pods(kube)
@@ -61,7 +62,7 @@ def and_back(kube: Kube) -> None:
 
 @pytest.mark.e2e
 def test_a_profile_that_is_not_there_is_named_and_awaited(kube: Kube, serving_images: dict[str, str]) -> None:
-    kube.apply(moe(vamp=VAMP | {"profileConfigMapRef": {"name": "hot", "key": "tiny.json"}}))
+    kube.apply(moe(engine=ENGINE, vamp=VAMP | {"profileConfigMapRef": {"name": "hot", "key": "tiny.json"}}))
     found = kube.until(
         "moe", "tiny", lambda o: condition(o, "Ready").get("reason") == "DependencyMissing", 60, "DependencyMissing"
     )
