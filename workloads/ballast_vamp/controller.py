@@ -95,7 +95,7 @@ class Controller:
             self._commit()
             return
         if at - self._observed >= OBSERVE_SECONDS:
-            self._look(now)
+            self.look(now)
         pressed = self.balloon.blank(now.need) < now.need
         self._follow(pressed, at)
         if pressed:
@@ -137,7 +137,8 @@ class Controller:
             self._pressed_since = NEVER
         self._quiet_since = min(self._quiet_since, at) if low else -NEVER
 
-    def _look(self, now: Now) -> None:
+    def look(self, now: Now) -> None:
+        """Ask the ranks what the next chunk would bring."""
         before, self._observed = self._observed, self.clock()
         self.outlook = self.observe(now.mix, self.shape.step)
         self.flat = self.outlook.learned and self.outlook.flat > FLAT
@@ -169,7 +170,7 @@ class Controller:
         if self.coordinator.pending and self.coordinator.pending[0].order.direction is Direction.GROW:
             return self._commit()
         if self.outlook is None or not self.outlook.blocks or not self.outlook.learned:
-            self._look(now)
+            self.look(now)
         if self._decide(now, cached=False, victim=(victim_tokens, victim_blocks)) is not Option.OFFLOAD:
             return False
         return self.grow(self.shape.step) > 0

@@ -55,6 +55,7 @@ class Outlook:
     """What a rank says the next chunk would bring. Cold bytes read by a step: now and after; blocks gained.
 
     learned: whether routing was seen long enough. flat: share of the traffic on the coldest quarter of the bytes.
+    away: bytes of experts on the host. swaps: pairs that are worth an exchange.
     """
 
     blocks: int
@@ -66,6 +67,7 @@ class Outlook:
     prefill_after: float
     learned: bool
     flat: float
+    away: int = 0
     swaps: int = 0
 
 

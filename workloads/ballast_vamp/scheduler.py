@@ -54,6 +54,7 @@ class Handle:
 
     def snapshot(self) -> dict[str, float]:
         """All samples, by the names that /metrics has."""
+        self._scheduler.vamp.look(self._scheduler.vamp_now())
         self._scheduler.vamp_fill()
         return self._scheduler.vamp.metrics.snapshot()  # type: ignore[no-any-return]
 
@@ -167,7 +168,7 @@ class VampMixin(_Base):  # type: ignore[misc]
     def schedule(self, *arguments: Any, **options: Any) -> Any:
         if self.vamp is None:
             return super().schedule(*arguments, **options)
-        self.vamp.tick(self._vamp_now())
+        self.vamp.tick(self.vamp_now())
         self._vamp_watermark()
         output = super().schedule(*arguments, **options)
         if output.total_num_scheduled_tokens:
@@ -217,7 +218,7 @@ class VampMixin(_Base):  # type: ignore[misc]
                 requests += 1
         self._vamp_tokens[id(output)] = (decoding, prompt, max(0, context), requests)
 
-    def _vamp_now(self) -> Now:
+    def vamp_now(self) -> Now:
         running, waiting = len(self.running), len(self.waiting)
         tokens = self.block_size
         grows = running * AHEAD_SECONDS / max(self._vamp_mix.seconds, 1e-3) / tokens
@@ -242,7 +243,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         assert self.vamp is not None
         victim = self.running[-1] if self.running else request
         blocks = sum(len(group) for group in self.kv_cache_manager.get_blocks(victim.request_id).blocks)
-        grown = self.vamp.emergency(self._vamp_now(), max(1, victim.num_computed_tokens), max(1, blocks))
+        grown = self.vamp.emergency(self.vamp_now(), max(1, victim.num_computed_tokens), max(1, blocks))
         self._vamp_watermark()
         return grown
 
@@ -274,7 +275,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         assert self.vamp is not None
         made, balloon, ranks = self.vamp.metrics, self.vamp.balloon, self._vamp_ranks
         block, units = ranks[0].block_bytes, ranks[0].expert_bytes
-        away = max((told[0] for told in link.call("vamp_bytes")), default=0)
+        away = self.vamp.outlook.away if self.vamp.outlook is not None else 0
         reason = self.vamp.reason()
         made.set("vamp:active", reason is None)
         made.clear("vamp:disabled_info")

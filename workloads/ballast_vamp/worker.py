@@ -263,6 +263,7 @@ class VampRank(_Base):  # type: ignore[misc]
             prefill_now=float(prefill[away].sum()),
             prefill_after=float(prefill[away].sum() + prefill[more].sum()),
             learned=learned or self._vamp_share is not None,
+            away=rank.table.offloaded_bytes(),
             flat=heat.busy_share(rank.table.units, 0.25) if learned else 0.0,
             swaps=len(swap(rank.table, rank.scores, rank.limits, SWAP_GAIN).restores) if learned and away else 0,
         )
@@ -275,12 +276,6 @@ class VampRank(_Base):  # type: ignore[misc]
 
     def vamp_rollback(self, epoch: int, order: Order) -> Answer:
         return self._rank().rollback(epoch)
-
-    def vamp_bytes(self) -> tuple[int, int]:
-        """Bytes of experts on the host, and at home."""
-        table = self._rank().table
-        away = table.offloaded_bytes()
-        return away, sum(unit.bytes for unit in table.units) - away
 
     def vamp_save(self) -> None:
         """Write the profile, where one was asked for and anything was learned."""

@@ -102,7 +102,7 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
     prompts = [[dice.randrange(3, 250) for _ in range(n)] for n in [case["prompt"]] * case["requests"]]
     warm = [dice.randrange(3, 250) for _ in range(case.get("warm", 400))]
     params = [
-        SamplingParams(temperature=1, seed=n, max_tokens=case["output"], ignore_eos=True, detokenize=False)
+        SamplingParams(temperature=case.get("temperature", 1), seed=n, max_tokens=case["output"], ignore_eos=True, detokenize=False)
         for n in range(len(prompts))
     ]
     llm.generate([{"prompt_token_ids": warm}], SamplingParams(max_tokens=1, detokenize=False), use_tqdm=False)
