@@ -160,7 +160,11 @@ FROM ${SERVING_BASE} AS serving
 WORKDIR /opt/ballast
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 COPY workloads/ballast_serving app/ballast_serving
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+COPY workloads/ballast_vamp app/ballast_vamp
+COPY pyproject.toml .
+# vLLM finds plugins by the entry points of installed packages. VAMP's does nothing unless a pod asks for it.
+RUN python3 -m ballast_serving.plugins pyproject.toml app && rm pyproject.toml \
+ && python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_serving check -- --max-model-len=4096
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_serving"]
