@@ -44,11 +44,12 @@ def pack(out: Path, python: str, steps: Steps) -> list[Path]:
 
 
 def _site(site: Path, wheels: Path, python: str) -> None:
-    """Unpack wheels for that Python: what the operator needs, and what runs the scenarios."""
+    """Unpack wheels for that Python: what the operator and routers need, and what runs the scenarios."""
     import tomllib
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["operator"], *WHEELS]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["operator"], *extras["router"], *WHEELS]
     wheels.mkdir(exist_ok=True)
     tools.pip("download", "--only-binary=:all:", "--python-version", python, "-d", str(wheels), *wanted)
     site.mkdir(exist_ok=True)
