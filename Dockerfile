@@ -2,8 +2,9 @@
 # can be reached; elsewhere `docker build --target operator .` does. Layers go from what changes rarely to what changes
 # often, so an edit of our source costs a copy and not a reinstallation.
 ARG BASE=debian:trixie-slim
-# What vLLM comes from: the stage below for CPUs, or an image for GPUs, as vllm/vllm-openai:v0.26.0.
+# What vLLM comes from: for CPUs the stage below, for GPUs what its project publishes.
 ARG SERVING_BASE=serving-base
+ARG SERVING_GPU_BASE=vllm/vllm-openai:v0.26.0
 
 FROM ${BASE} AS python
 RUN apt-get update -q \
@@ -156,15 +157,29 @@ COPY --from=vllm-rest /opt/ballast/site site
 # Threads are bound by nobody: a pod shares its node.
 ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
 
-FROM ${SERVING_BASE} AS serving
+# What we add to vLLM. It finds plugins by the entry points of installed packages; VAMP's does nothing unless asked.
+FROM python AS serving-app
 WORKDIR /opt/ballast
-ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 COPY workloads/ballast_serving app/ballast_serving
 COPY workloads/ballast_vamp app/ballast_vamp
 COPY pyproject.toml .
-# vLLM finds plugins by the entry points of installed packages. VAMP's does nothing unless a pod asks for it.
-RUN python3 -m ballast_serving.plugins pyproject.toml app && rm pyproject.toml \
- && python3 -m compileall -q --invalidation-mode unchecked-hash app \
+RUN PYTHONPATH=app PYTHONDONTWRITEBYTECODE=1 python3 -m ballast_serving.plugins pyproject.toml app
+
+FROM ${SERVING_BASE} AS serving
+WORKDIR /opt/ballast
+ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+COPY --from=serving-app /opt/ballast/app app
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_serving check -- --max-model-len=4096
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]
+
+# The same on vLLM for NVIDIA GPUs, which brings its own Python.
+FROM ${SERVING_GPU_BASE} AS serving-gpu
+WORKDIR /opt/ballast
+ENV PYTHONPATH=/opt/ballast/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
+COPY --from=serving-app /opt/ballast/app app
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving --help > /dev/null
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_serving"]
