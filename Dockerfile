@@ -44,8 +44,8 @@ COPY --from=requirements /cfr.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m pip install -q --no-compile --target /opt/ballast/site -r cfr.txt \
  && cd /opt/ballast/site && rm -rf numba/tests llvmlite/tests \
-# Of pyarrow only what writes Parquet files: no servers, clouds or query plans.
-    pyarrow/*flight* pyarrow/*s3* pyarrow/*substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
+# Of pyarrow only what writes Parquet files: no servers and no clouds. Query plans are linked to the rest.
+    pyarrow/*flight* pyarrow/*s3* pyarrow/_substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
  && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
@@ -96,6 +96,7 @@ COPY --from=cfr-wheels /opt/ballast/site site
 COPY workloads/ballast_cfr app/ballast_cfr
 # The inner loops are compiled into the image: a pod then starts solving at once.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -c "from ballast_cfr.export import parquet" \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
