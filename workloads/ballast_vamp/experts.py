@@ -2,7 +2,7 @@
 
 Experts may lie in another order than the model's own, coldest last (`order`: the logical expert in each slot). The
 router's ids are rewritten to slots where they are counted, behind vLLM's own hook for recording routes, so results are
-those of the model's order exactly, with any router. The hook runs inside captured CUDA graphs: fixed buffers, one kernel.
+exactly those of the model's order, with any router. The hook runs in captured CUDA graphs: fixed buffers, one kernel.
 """
 
 from __future__ import annotations
@@ -140,7 +140,16 @@ def _kernel() -> Callable[..., None]:
     from vllm.triton_utils import tl, triton
 
     @triton.jit(do_not_specialize=["size"])
-    def count(ids, slots, counts, step, phase_stride, size, PICKS: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+    def count(  # type: ignore[no-untyped-def,untyped-decorator]
+        ids,
+        slots,
+        counts,
+        step,
+        phase_stride,
+        size,
+        PICKS: tl.constexpr,
+        BLOCK: tl.constexpr,  # noqa: N803
+    ):
         at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         inside = at < size
         expert = tl.load(ids + at, mask=inside, other=0)
