@@ -2,7 +2,7 @@
 
 The scheduler talks to ranks through `call(method, epoch, order)`, which answers for each of them. Its queue is the one
 that steps go through, so an order is carried out after every earlier step was launched, and before any later.
-Ranks need not hold the same experts on the host: the addresses and the bytes read are the same. Only capacity must agree.
+Ranks need not hold the same experts on the host, since what is read is the same. Only capacity must agree.
 """
 
 from __future__ import annotations

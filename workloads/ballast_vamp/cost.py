@@ -8,7 +8,7 @@ pressure is expected to last, W(T) cold bytes read by a step of T tokens, lambda
     preempt  dB / blocks(victim) ((1 + R) t_pf(computed(victim)) + wait)
     fetch    P (1 + R) bytes(dB) / BW_dma max(1, H / gap)             where a KV connector keeps copies elsewhere
 
-P is how often an evicted block is asked for again and gap how soon; both are measured, as are all the others. Offloading
+P is how often an evicted block is asked for again and gap how soon; both are measured, as all others are. Offloading
 is done only where it is a fifth cheaper than the best alternative, since it is the one that takes time to undo.
 """
 

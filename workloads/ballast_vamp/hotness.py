@@ -84,8 +84,8 @@ class Reads:
         """Expected bytes that a step of `tokens` reads of each unit, were it on the host. (units,)"""
         with np.errstate(divide="ignore"):
             hit = -np.expm1(tokens * np.log1p(-chance))
-        read: Array = np.bincount(self._unit_of.ravel(), (self._bytes * hit).ravel(), self._count + 1)[: self._count]
-        return read
+        read = np.bincount(self._unit_of.ravel(), (self._bytes * hit).ravel(), self._count + 1)
+        return read[: self._count].astype(np.float64)
 
 
 def save(path: Path, model: str, order: NDArray[np.int64], hotness: Hotness) -> None:

@@ -1,8 +1,8 @@
 """Where every page lies: the one table that says what backs the experts, what backs the cache, and what is spare.
 
 Pages move in packs: the device memory behind one unit of experts, one handle for each weight tensor. A pack is at home
-(behind its unit's addresses), lent to the cache, or spare. A unit without a pack is served from a host pack, at the same
-addresses. Four moves exist, two and two each other's inverse, and `check` holds after each:
+(behind its unit's addresses), lent to the cache, or spare. A unit without a pack is served from a host pack, at the
+same addresses. Four moves exist, two and two each other's inverse, and `check` holds after each:
 
     offload  unit: pack -> host pack, the pack becomes spare      restore  its inverse
     lend     a spare pack to the end of a cache region            reclaim  its inverse, from the end

@@ -10,8 +10,8 @@ nobody reads, so it can be dropped. Commit changes mappings only, in steps with 
     reply
 
 A failure before `zero` undoes everything by remapping. From `zero` on packs no longer hold weights: they stay spare,
-and their units stay on the host, which is correct as well. Capacity is what the table says; blocks are handed out only by
-the scheduler, when every rank has them. An order names a capacity, not a difference, so it can be repeated safely.
+and their units stay on the host, which is correct as well. Capacity is what the table says; blocks are handed out by
+the scheduler alone, when every rank has them. An order names a capacity, not a difference, so it can be repeated safely.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class VampRank(_Base):  # type: ignore[misc]
     def _vamp_lay_out(
         self, config: Any, physical: int, virtual: int
     ) -> tuple[list[geometry.Region], list[int], list[tuple[int, int]]]:
-        """Addresses for `virtual` blocks, memory for `physical`: the regions, where each begins, and the allocations."""
+        """Addresses for `virtual` blocks, memory for `physical`: the regions, where each begins, and allocations."""
         vmm = self._vamp_store.vmm
         regions: list[geometry.Region] = []
         addresses: list[int] = []
