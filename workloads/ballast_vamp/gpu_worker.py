@@ -59,7 +59,7 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
         # vLLM counts memory that torch does not know apart from weights; ours would be counted twice.
         self.model_runner.model_memory_usage = max(0, int(self.model_runner.model_memory_usage) - moved)
 
-    def _vamp_allocation(self, vmm: Vmm, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:
+    def _vamp_allocation(self, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:
         left = iter(allocations)
 
         def make(size: int) -> torch.Tensor:

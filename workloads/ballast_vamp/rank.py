@@ -9,9 +9,9 @@ nobody reads, so it can be dropped. Commit changes mappings only, in steps with 
     zero            old weights read as cache could be NaN, and 0 * NaN poisons attention
     reply
 
-A failure before `zero` undoes everything by remapping. From `zero` on packs no longer hold weights: they stay spare, and
-their units stay on the host, which is correct as well. Capacity is what the table says; blocks are handed out only by
-the scheduler, when every rank has them. An order names a capacity, not a difference, so it can be repeated safely.
+A failure before `zero` undoes everything by remapping. From `zero` on packs no longer hold weights: they stay spare,
+and their units stay on the host, which is correct as well. Capacity is what the table says; blocks are handed out by
+the scheduler alone, when every rank has them. An order names a capacity, not a difference, so it can be repeated safely.
 """
 
 from __future__ import annotations
@@ -206,13 +206,12 @@ class Rank:
         return list(addresses)
 
     def _staging(self, prepared: _Prepared, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        for number, (made_for, addresses) in enumerate(self.store.staging):
-            if number not in prepared.slots and made_for == sizes:
-                break
-        else:
-            number, addresses = self.store.add_staging(sizes)  # a failure left more packs spare than are kept
+        free = (n for n, slot in enumerate(self.store.staging) if n not in prepared.slots and slot[0] == sizes)
+        number = next(free, None)
+        if number is None:  # a failure left more packs spare than are kept
+            number = self.store.add_staging(sizes)
         prepared.slots.add(number)
-        return addresses
+        return self.store.staging[number][1]
 
     def _unwrite(self, prepared: _Prepared) -> None:
         """Take prepared memory back: nothing staged is mapped, and parked blocks hold zeros, not weights."""

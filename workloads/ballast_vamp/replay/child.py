@@ -37,8 +37,8 @@ async def _play(task: Task, folder: Path) -> dict[str, Any]:
     arguments |= task.arguments(models.kv_bytes_per_token(config, ranks, element))
     vocabulary = int(config["vocab_size"])
     turns = trace.read(Path(task.trace))
-    shift = Profile.parse(task.setup.shift) if task.setup.shift else None
-    async with local_engine(arguments, vocabulary) as engine:
+    profile, shift = (Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift))
+    async with local_engine(arguments, vocabulary, profile) as engine:
         played = await Player(engine, trace.sessions(turns), vocabulary, task.every, shift).play()
     return outcome.outcome(played, turns) | {"hardware": hardware(), "versions": versions()}
 

@@ -92,6 +92,12 @@ class LocalEngine:
             self._llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], some, use_tqdm=False)
         self._llm.reset_prefix_cache()
 
+    def check_profile(self, profile: Profile) -> None:
+        """Raise ReplayError if no layer has asked for its shares: some kernels choose experts themselves."""
+        layers = self._llm.collective_rpc("replay_profile", args=(str(profile),))
+        if min(layers) == 0:
+            raise ReplayError(f"profile {profile} has no effect: this engine's kernels for experts include the router")
+
 
 def parameters(request: Ask) -> Any:
     """Greedy, exactly as many tokens as recorded, and which tokens they are to be."""
@@ -109,7 +115,9 @@ def parameters(request: Ask) -> Any:
 
 
 @asynccontextmanager
-async def local_engine(arguments: Mapping[str, Any], vocabulary: int) -> AsyncIterator[LocalEngine]:
+async def local_engine(
+    arguments: Mapping[str, Any], vocabulary: int, profile: Profile | None
+) -> AsyncIterator[LocalEngine]:
     """Start vLLM with these arguments of `LLM`, warmed up; its process is this one, and there is only one for each."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
@@ -120,6 +128,8 @@ async def local_engine(arguments: Mapping[str, Any], vocabulary: int) -> AsyncIt
         raise ReplayError(f"the engine has {got} bytes of KV instead of {asked}; unset what else sets them")
     engine = LocalEngine(llm)
     engine.warm_up(vocabulary)
+    if profile:
+        engine.check_profile(profile)
     running = asyncio.create_task(engine.run())
     try:
         yield engine
