@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[3]
 BLOCK = 64 << 10  # bytes of a block of the tiny Qwen3-MoE: 4 layers x 32 tokens x 2 x 2 heads x 32 numbers of 4 bytes
 VAMP = {
     "VAMP_ENABLE": "1",
+    "VAMP_FAKE_DEVICE": "1",
     "VAMP_MAX_OFFLOAD_BYTES": "100000000",
     "VAMP_HOST_BYTES": "100000000",
     "VAMP_CHUNK_BYTES": "600000",
