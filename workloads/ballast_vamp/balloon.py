@@ -1,10 +1,10 @@
-"""Parked blocks: the engine's block pool is made for all blocks that could ever be, and those without memory are set aside.
+"""Parked blocks: the engine's pool is made for all blocks that could ever be; those without memory are set aside.
 
     0 ......... cut ......... physical ............... virtual
     in the pool | being taken back | parked
 
-`pool.num_gpu_blocks` is what the pool may use at the moment, so that vLLM's own usage and reset of the prefix cache stay
-right. Blocks are given back from the top: first nobody can get them any more (half-parked), then requests drain.
+`pool.num_gpu_blocks` is what the pool may use at the moment, so that vLLM's own usage and reset of the prefix cache
+stay right. Blocks are given back from the top: first nobody can get them any more (half-parked), then requests drain.
 """
 
 from __future__ import annotations
@@ -97,4 +97,5 @@ class Balloon:
     @property
     def usage(self) -> float:
         """Share of the blocks with memory that requests hold."""
-        return 1.0 - self.pool.get_num_free_blocks() / max(1, self.pool.num_gpu_blocks - 1)
+        free: int = self.pool.get_num_free_blocks()
+        return 1.0 - free / max(1, self.physical - len(self._held) - 1)

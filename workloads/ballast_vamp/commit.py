@@ -1,8 +1,8 @@
 """One order over all ranks: memory is moved on every rank, or no block of it is handed out.
 
-The scheduler talks to ranks through `call(method, epoch, order)`, which answers for each of them. The queue it uses is
-the one that steps go through, so an order is carried out after every earlier step was launched, and before any later.
-Ranks need not hold the same experts on the host: the addresses and the bytes read are the same. Only capacity must agree.
+The scheduler talks to ranks through `call(method, epoch, order)`, which answers for each of them. Its queue is the one
+that steps go through, so an order is carried out after every earlier step was launched, and before any later.
+Ranks need not hold the same experts on the host, since what is read is the same. Only capacity must agree.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -129,7 +130,7 @@ def cache_parts(config: Any) -> list[tuple[int, list[Part]]]:
 def _apart(parts: set[tuple[int, int]], blocks: int) -> list[Part]:
     """Runs of blocks in order. Raises Disabled if they overlap other than as a whole."""
     ordered = [Part(start, size) for start, size in sorted(parts)]
-    for part, after in zip(ordered, ordered[1:], strict=False):
+    for part, after in itertools.pairwise(ordered):
         if after.start < part.start + blocks * part.block_bytes:
             raise Disabled(Reason.UNSUPPORTED_BACKEND, f"layers of the KV cache overlap at byte {after.start}")
     return ordered
@@ -167,7 +168,7 @@ def cache_allocated_by(make: Callable[[int], Any], sizes: Sequence[int]) -> Iter
         for module in modules:
             module.torch = torch  # type: ignore[attr-defined]
     if left:
-        raise RuntimeError(f"vLLM made no allocation of {left[0]} bytes for its KV cache; VAMP cannot serve this engine")
+        raise RuntimeError(f"vLLM allocated no {left[0]} bytes for its KV cache; serve this engine without VAMP_ENABLE")
 
 
 def longest_request_blocks(config: Any, vllm_config: Any) -> int:

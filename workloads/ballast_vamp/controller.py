@@ -1,10 +1,10 @@
-"""When pages move. Called before every step, and when a request finds no block; free of vLLM, so it can be tested alone.
+"""When pages move. Asked before every step, and when a request finds no block; free of vLLM, so that tests need none.
 
-    pressure    free blocks without a prefix will not last: the cheapest of four options is taken, a chunk at a time.
-                An order is prepared in one step and committed in a later one, so that copies run beside the device's work.
-    emergency   a request is about to be preempted or left waiting: prepared and committed at once.
-    quiet       little of the cache is in use for some seconds: blocks are taken back from the top, experts come home.
-    swap        an expert on the host is hotter than one at home.
+pressure    free blocks without a prefix will not last: the cheapest of four options is taken, a chunk at a time.
+            An order is prepared in one step and committed before the next, so that copies run beside a step.
+emergency   a request is about to be preempted or left waiting: prepared and committed at once.
+quiet       little of the cache is in use for some seconds: blocks are taken back from the top, experts come home.
+swap        an expert on the host is hotter than one at home.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Let dB be the blocks that one chunk of experts would give, R running and Q waiting requests, H the seconds that
 pressure is expected to last, W(T) cold bytes read by a step of T tokens, lambda_T such steps a second.
 
-    offload  R (copied / BW_dma + handles t_vmm)  +  R H sum_T lambda_T (W_after(T) - W_before(T)) / BW_zc
+    offload  R (copied / BW_dma + handles t_vmm) + R H sum_T lambda_T (W_after(T) - W_before(T)) / BW_zc
     evict    P (1 + R + Q) t_pf(tokens(dB), ctx) max(1, H / gap)      each kept block saves a prefill at every reuse
     preempt  dB / blocks(victim) ((1 + R) t_pf(computed(victim)) + wait)
     fetch    P (1 + R) bytes(dB) / BW_dma max(1, H / gap)             where a KV connector keeps copies elsewhere
 
-P is how often an evicted block is asked for again and gap how soon; both are measured, as are all the others. Offloading
+P is how often an evicted block is asked for again and gap how soon; both are measured, as all others are. Offloading
 is done only where it is a fifth cheaper than the best alternative, since it is the one that takes time to undo.
 """
 

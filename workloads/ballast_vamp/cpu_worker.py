@@ -35,7 +35,7 @@ class VampWorker(VampRank, CPUWorker):  # type: ignore[misc]
             for tensor, size in enumerate(unit.sizes):
                 vmm.write(store.address(unit, tensor), size, ("weights", unit.id, tensor))
 
-    def _vamp_speed(self, store: Store) -> float:
+    def _vamp_speed(self, store: Store) -> float:  # noqa: ARG002
         return SPEED
 
     def vamp_check(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 Experts may lie in another order than the model's own, coldest last (`order`: the logical expert in each slot). The
 router's ids are rewritten to slots where they are counted, behind vLLM's own hook for recording routes, so results are
-those of the model's order exactly, with any router. The hook runs inside captured CUDA graphs: fixed buffers, one kernel.
+exactly those of the model's order, with any router. The hook runs in captured CUDA graphs: fixed buffers, one kernel.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class Counter:
     def _count(self, layer: int, ids: Any) -> None:
         """Without a kernel of our own. ids: (tokens, picks)."""
         if self.moved:
-            ids.copy_(self.slots[layer][ids.long()])
+            ids.copy_(torch.where(ids >= 0, self.slots[layer][ids.long().clamp(min=0)], ids))
         phase, tokens = (int(value) for value in self.step)
         routed = ids[:tokens].reshape(-1).long()
-        self.counts[phase, layer] += torch.bincount(routed, minlength=self.counts.shape[2]).int()
+        self.counts[phase, layer] += torch.bincount(routed[routed >= 0], minlength=self.counts.shape[2]).int()
 
     def before_step(self, phase: Phase, tokens: int) -> None:
         """Say what the next step is made of; kernels that were launched before it are not disturbed."""
@@ -136,24 +136,6 @@ class Counter:
 
 
 def _kernel() -> Callable[..., None]:
-    """One kernel for a layer: rewrite ids to slots, and count those of real tokens."""
-    from vllm.triton_utils import tl, triton
+    from ballast_vamp.count_kernel import count
 
-    @triton.jit(do_not_specialize=["size"])
-    def count(ids, slots, counts, step, phase_stride, size, PICKS: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
-        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        inside = at < size
-        expert = tl.load(ids + at, mask=inside, other=0)
-        slot = tl.load(slots + expert, mask=inside, other=0)
-        tl.store(ids + at, slot.to(ids.dtype.element_ty), mask=inside)
-        phase = tl.load(step)
-        real = inside & (at < tl.load(step + 1) * PICKS)
-        tl.atomic_add(counts + phase * phase_stride + slot, 1, mask=real, sem="relaxed")
-
-    def launch(ids: Any, slots: Any, counts: Any, step: Any) -> None:
-        size = ids.numel()
-        if size:
-            grid = (triton.cdiv(size, 256),)
-            count[grid](ids, slots, counts, step, counts.stride(0), size, PICKS=ids.shape[-1], BLOCK=256)
-
-    return launch
+    return count

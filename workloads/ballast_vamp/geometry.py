@@ -1,4 +1,4 @@
-"""How weights and cache divide into pages: units of experts that can be moved alone, and regions that grow at their end.
+"""How weights and cache divide into pages: units of experts that move alone, and regions that grow at their end.
 
 An expert layer holds `experts` rows in each of its weight tensors (w13 and w2). A unit is a run of rows that starts and
 ends on a page in every tensor, so the smallest has lcm(row, page) / row rows. A driver call costs the same for any
@@ -99,12 +99,14 @@ class Part:
     block_bytes: int
 
 
-def lay_out(parts: Sequence[Part], physical: int, virtual: int, page: int) -> tuple[list[tuple[int, int]], list[Region]]:
+def lay_out(
+    parts: Sequence[Part], physical: int, virtual: int, page: int
+) -> tuple[list[tuple[int, int]], list[Region]]:
     """Divide one allocation, itself page-aligned, into what has memory from the start and what may get it later.
 
     Returns extents (offset, bytes) to back at once, and a Region for each part, whose first byte is the part's start.
-    A part that begins within a page shares it with the end of the part before; such a page is backed from the start, and
-    the last block or two that would need it stay unused.
+    A part that begins within a page shares it with the end of the part before; such a page is backed from the start,
+    and the last block or two that would need it stay unused.
     """
     extents, regions = [], []
     for part in parts:

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
         # vLLM counts memory that torch does not know apart from weights; ours would be counted twice.
         self.model_runner.model_memory_usage = max(0, int(self.model_runner.model_memory_usage) - moved)
 
-    def _vamp_allocation(self, vmm: Vmm, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:
+    def _vamp_allocation(self, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:
         left = iter(allocations)
 
         def make(size: int) -> torch.Tensor:
@@ -84,13 +85,27 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
         store.vmm.synchronize()
         return times * unit.bytes / (time.perf_counter() - started)
 
+    def vamp_prepare(self, epoch: int, order: Order) -> Answer:
+        with _or_end():
+            return super().vamp_prepare(epoch, order)
+
     def vamp_commit(self, epoch: int, order: Order) -> Answer:
-        try:
+        with _or_end():
             return super().vamp_commit(epoch, order)
-        except Unrecoverable as error:
-            # Kernels would read addresses without memory. Nobody may catch this and serve on.
-            print(f"VAMP: {error}; the process ends so that it can be started anew", file=sys.stderr, flush=True)
-            os._exit(FATAL)
+
+    def vamp_rollback(self, epoch: int, order: Order) -> Answer:
+        with _or_end():
+            return super().vamp_rollback(epoch, order)
+
+
+@contextmanager
+def _or_end() -> Iterator[None]:
+    """End the process where mappings cannot be brought back: kernels would read addresses without memory."""
+    try:
+        yield
+    except Unrecoverable as error:
+        print(f"VAMP: {error}; the process ends so that it can be started anew", file=sys.stderr, flush=True)
+        os._exit(FATAL)  # nobody may catch this and serve on
 
 
 def probe(device: int) -> dict[str, Any]:

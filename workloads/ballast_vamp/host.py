@@ -8,7 +8,7 @@ from ballast_vamp.reasons import Disabled, Reason
 
 
 def available(root: Path = Path("/")) -> int:
-    """Bytes that this container can still get: the machine's, or what its own limit (cgroup v2) leaves if that is less."""
+    """Bytes that this container can still get: the machine's, or what its own limit (cgroup v2) leaves."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     machine = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
     group = root / "sys/fs/cgroup"

@@ -54,7 +54,8 @@ class Hotness:
         if self.tokens[-1, phase] < 1 <= self.tokens[-1, 1 - phase]:
             phase = Phase(1 - phase)
         seen = np.maximum(self.tokens[:, phase], 1.0)
-        return np.minimum((self.picks[:, phase] / seen[:, None, None]).max(axis=0), 1.0)
+        chance: Array = np.minimum((self.picks[:, phase] / seen[:, None, None]).max(axis=0), 1.0)
+        return chance
 
     def busy_share(self, units: Sequence[Unit], part: float) -> float:
         """Share of all picks that the coldest `part` of the bytes takes; `part` where routing is flat."""
@@ -83,7 +84,8 @@ class Reads:
         """Expected bytes that a step of `tokens` reads of each unit, were it on the host. (units,)"""
         with np.errstate(divide="ignore"):
             hit = -np.expm1(tokens * np.log1p(-chance))
-        return np.bincount(self._unit_of.ravel(), (self._bytes * hit).ravel(), self._count + 1)[: self._count]
+        read = np.bincount(self._unit_of.ravel(), (self._bytes * hit).ravel(), self._count + 1)
+        return read[: self._count].astype(np.float64)
 
 
 def save(path: Path, model: str, order: NDArray[np.int64], hotness: Hotness) -> None:

@@ -1,4 +1,4 @@
-"""What the cost model needs to know and only the running engine can say: how long steps take, what is asked for again."""
+"""What only the running engine can tell the cost model: how long steps take, what is asked for again."""
 
 from __future__ import annotations
 

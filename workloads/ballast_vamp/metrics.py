@@ -1,4 +1,4 @@
-"""`vamp:*` on vLLM's own /metrics: the engine writes them to a small file by rename, the API process reads it on a scrape.
+"""`vamp:*` on vLLM's own /metrics: the engine writes a small file by rename, the API process reads it on a scrape.
 
 vLLM has no channel of its own for them that does not need a KV connector; a file is the same for one API process and
 for several. A sample is kept as Prometheus spells it: name, labels, value.

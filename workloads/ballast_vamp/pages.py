@@ -1,7 +1,7 @@
 """Where every page lies: the one table that says what backs the experts, what backs the cache, and what is spare.
 
-Pages move in packs: the device memory behind one unit of experts, one handle for each weight tensor. A pack is at HOME
-(behind its unit's addresses), lent to the cache (KV), or SPARE. A unit without a pack is served from a host pack, at the
+Pages move in packs: the device memory behind one unit of experts, one handle for each weight tensor. A pack is at home
+(behind its unit's addresses), lent to the cache, or spare. A unit without a pack is served from a host pack, at the
 same addresses. Four moves exist, two and two each other's inverse, and `check` holds after each:
 
     offload  unit: pack -> host pack, the pack becomes spare      restore  its inverse
@@ -183,7 +183,9 @@ class PageTable:
         _broken(all(self.hosts[host].of == unit for unit, host in self.host.items()), "a copy is of another unit")
 
 
-def table(units: Sequence[Unit], regions: Sequence[Region], spares: Sequence[Sizes], hosts: Sequence[Sizes]) -> PageTable:
+def table(
+    units: Sequence[Unit], regions: Sequence[Region], spares: Sequence[Sizes], hosts: Sequence[Sizes]
+) -> PageTable:
     """A table with every unit at home, `spares` packs beside them, and empty host packs of the sizes given."""
     packs = [Pack(unit.id, unit.sizes, unit=unit.id) for unit in units]
     packs += [Pack(len(units) + n, sizes) for n, sizes in enumerate(spares)]

@@ -60,8 +60,9 @@ class Plan:
     restores: tuple[Restore, ...] = ()
 
     @property
-    def empty(self) -> bool:
-        return not (self.reclaims or self.offloads or self.lends or self.restores)
+    def moves(self) -> int:
+        """Packs that are mapped or unmapped."""
+        return len(self.reclaims) + len(self.offloads) + len(self.lends) + len(self.restores)
 
 
 class Hosts:
@@ -92,11 +93,17 @@ class Hosts:
 
 
 def coldest(table: PageTable, scores: Scores, kept: Collection[int] = ()) -> Iterator[int]:
-    """Resident units, coldest byte first; those in `kept` are left out."""
+    """Resident units, coldest byte first; those in `kept` come after all others."""
     per_byte = scores / np.array([unit.bytes for unit in table.units], dtype=np.float64)
-    for unit in np.argsort(per_byte, kind="stable"):
-        if table.home[unit] is not None and int(unit) not in kept:
-            yield int(unit)
+    late: list[int] = []
+    for unit in np.argsort(per_byte, kind="stable").tolist():
+        if table.home[unit] is None:
+            continue
+        if unit in kept:
+            late.append(unit)
+        else:
+            yield unit
+    yield from late
 
 
 @dataclass
@@ -217,7 +224,7 @@ def swap(table: PageTable, scores: Scores, limits: Limits, gain: float, kept: Co
         if moved + unit.bytes > limits.chunk or not spares.get(unit.sizes):
             break
         leaves = next((u for u in cold if table.units[u].sizes == unit.sizes), None)
-        if leaves is None or scores[hot] <= gain * scores[leaves]:
+        if leaves is None or leaves in kept or scores[hot] <= gain * scores[leaves]:
             break
         offload = hosts.take(leaves)
         if offload is None:

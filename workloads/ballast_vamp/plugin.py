@@ -94,7 +94,7 @@ def _patch() -> None:
 
 
 def adopt(made: Any, config: Config) -> None:
-    """Put our classes into an engine's configuration. Raises Disabled, the configuration untouched, if it is not for us."""
+    """Put our classes into an engine's configuration. Raises Disabled, having changed nothing, if it is not for us."""
     from ballast_vamp.compat import WORKERS
 
     if made.parallel_config.worker_cls == CPU_WORKER and not config.fake_device:

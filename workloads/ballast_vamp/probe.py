@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def probe(device: int, quick: bool) -> dict[str, Any]:
-    """Facts about a GPU. `host` is the kind of host memory that can be mapped, None with `error` where there is none."""
+    """Facts about a GPU. `host`: the kind of host memory that can be mapped, None with `error` where there is none."""
     try:
         from cuda.bindings import driver
     except ImportError:
@@ -114,11 +114,17 @@ def _measure(vmm: CudaVmm) -> dict[str, Any]:
     for mib in HANDLE_MIB:
         size = mib << 20
         count = TOTAL // size
-        address, handles = vmm.reserve(TOTAL), []
+        address = vmm.reserve(TOTAL)
+        handles: list[Any] = []
         host = vmm.create(size, Where.HOST)
         row: dict[str, Any] = {"handle_mib": mib}
-        row["create_device_us"] = 1e6 / count * _timed(
-            vmm, lambda h=handles, n=count, s=size: h.extend(vmm.create(s, Where.DEVICE) for _ in range(n))  # type: ignore[misc]
+        row["create_device_us"] = (
+            1e6
+            / count
+            * _timed(
+                vmm,
+                lambda h=handles, n=count, s=size: h.extend(vmm.create(s, Where.DEVICE) for _ in range(n)),  # type: ignore[misc]
+            )
         )
         places = [address + n * size for n in range(count)]
         row["map_us"] = 1e6 / count * _timed(vmm, lambda p=places, s=size, h=handles: _all(vmm.map, p, s, h))  # type: ignore[misc]

@@ -9,9 +9,9 @@ nobody reads, so it can be dropped. Commit changes mappings only, in steps with 
     zero            old weights read as cache could be NaN, and 0 * NaN poisons attention
     reply
 
-A failure before `zero` undoes everything by remapping. From `zero` on packs no longer hold weights: they stay spare, and
-their units stay on the host, which is correct as well. Capacity is what the table says; blocks are handed out only by
-the scheduler, when every rank has them. An order names a capacity, not a difference, so it can be repeated safely.
+A failure before `zero` undoes everything by remapping. From `zero` on packs no longer hold weights: they stay spare,
+and their units stay on the host, which is correct too. Capacity is what the table says; blocks are handed out by
+the scheduler alone, when every rank has them. An order names a capacity, not a difference, so that it can be repeated.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from enum import StrEnum
 import numpy as np
 
 from ballast_vamp import plan as plans
-from ballast_vamp.journal import Journal
+from ballast_vamp.journal import Journal, Unrecoverable
 from ballast_vamp.pages import PageTable
 from ballast_vamp.plan import Limits, Plan, Restore, Scores
 from ballast_vamp.steps import Step
 from ballast_vamp.store import Store
 from ballast_vamp.vmm import Handle, VmmError
 
-KEPT_SECONDS = 20.0  # a unit that came home stays that long
+KEPT_SECONDS = 20.0  # a unit that came home stays that long, unless no other is left
 SWAP_GAIN = 2.0
 
 
@@ -69,6 +69,7 @@ class Answer:
 class _Prepared:
     epoch: int
     plan: Plan
+    handles: int
     slots: set[int] = field(default_factory=set)  # of the staging area, in use
     staged: list[tuple[int, int]] = field(default_factory=list)  # addresses and sizes mapped there
 
@@ -98,17 +99,16 @@ class Rank:
         started = self._clock()
         if self._prepared is not None:
             self.rollback(self._prepared.epoch)
-        self._prepared = _Prepared(epoch, self._plan(order))
+        plan = self._plan(order)
+        handles = len(self.store.layers[0].rows) * plan.moves
+        self._prepared = _Prepared(epoch, plan, handles)
         try:
             self._fail_at(Step.PREPARE)
             copied = self._write(self._prepared)
         except VmmError as error:
             self.rollback(epoch)
             return Answer(False, self.table.capacity(), f"prepare: {error}")
-        plan = self._prepared.plan
-        units = len(plan.offloads) + len(plan.restores)
-        handles = len(self.store.layers[0].rows) * (units + len(plan.lends) + len(plan.reclaims))
-        return Answer(True, plan.capacity, "", not plan.empty, handles, copied, self._clock() - started)
+        return Answer(True, plan.capacity, "", plan.moves > 0, handles, copied, self._clock() - started)
 
     def commit(self, epoch: int) -> Answer:
         """Carry out what was prepared under this number. Raises journal.Unrecoverable if a failure cannot be undone."""
@@ -116,7 +116,7 @@ class Rank:
         prepared = self._prepared
         if prepared is None or prepared.epoch != epoch:
             return Answer(False, self.table.capacity(), f"commit: epoch {epoch} is not prepared")
-        if prepared.plan.empty:
+        if not prepared.plan.moves:
             self._prepared = None
             return Answer(True, self.table.capacity(), seconds=self._clock() - started)
         try:
@@ -126,13 +126,16 @@ class Rank:
             self.rollback(epoch)
             return Answer(False, self.table.capacity(), f"commit: {error}", seconds=self._clock() - started)
         self._prepared = None
-        return Answer(True, self.table.capacity(), "", True, seconds=self._clock() - started)
+        return Answer(True, self.table.capacity(), "", True, prepared.handles, 0, self._clock() - started)
 
     def rollback(self, epoch: int) -> Answer:
-        """Forget what was prepared under this number and was not committed."""
+        """Forget what was prepared under this number and was not committed. Raises Unrecoverable if that fails twice."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared.epoch == epoch:
-            self._unwrite(prepared)
+            try:
+                self._unwrite(prepared)
+            except VmmError:
+                self._unwrite_again(prepared)
         return Answer(True, self.table.capacity())
 
     def copy_ahead(self, budget: int) -> int:
@@ -206,13 +209,12 @@ class Rank:
         return list(addresses)
 
     def _staging(self, prepared: _Prepared, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        for number, (made_for, addresses) in enumerate(self.store.staging):
-            if number not in prepared.slots and made_for == sizes:
-                break
-        else:
-            number, addresses = self.store.add_staging(sizes)  # a failure left more packs spare than are kept
+        free = (n for n, slot in enumerate(self.store.staging) if n not in prepared.slots and slot[0] == sizes)
+        number = next(free, None)
+        if number is None:  # a failure left more packs spare than are kept
+            number = self.store.add_staging(sizes)
         prepared.slots.add(number)
-        return addresses
+        return self.store.staging[number][1]
 
     def _unwrite(self, prepared: _Prepared) -> None:
         """Take prepared memory back: nothing staged is mapped, and parked blocks hold zeros, not weights."""
@@ -223,6 +225,12 @@ class Rank:
             if pack.region is not None:
                 at = self._lent_addresses(pack.region, self.table.lent[pack.region].index(pack.id))
                 self._zero(list(zip(at, pack.sizes, strict=True)))
+
+    def _unwrite_again(self, prepared: _Prepared) -> None:
+        try:
+            self._unwrite(prepared)
+        except VmmError as error:
+            raise Unrecoverable(f"memory that was prepared cannot be taken back: {error}") from error
 
     def _unstage(self, prepared: _Prepared) -> None:
         while prepared.staged:

@@ -1,9 +1,9 @@
-"""The scheduler's half: vLLM's schedulers, with a pool whose blocks can be parked and a controller asked before each step.
+"""The scheduler's half: vLLM's schedulers, with a pool whose blocks can be parked and a controller that is asked.
 
-    __init__              blocks without memory are parked
-    schedule              grows ahead, shrinks, swaps
-    allocate_slots        grows when a request finds no block, else puts the cheapest victim where vLLM preempts next
-    has_requests          an engine without requests goes on stepping until experts are home
+__init__              blocks without memory are parked
+schedule              grows ahead, shrinks, swaps
+allocate_slots        grows when a request finds no block, else puts the cheapest victim where vLLM preempts next
+has_requests          an engine without requests goes on stepping until experts are home
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class VampMixin(_Base):  # type: ignore[misc]
 
         Raises ValueError, as vLLM itself does, if they have no memory of their own: the rest cannot be promised.
         """
-        longest = compat.longest_request_blocks(self.kv_cache_config, self.vllm_config)
-        least = max(longest, self.max_num_running_reqs + 1) + 1
+        longest: int = compat.longest_request_blocks(self.kv_cache_config, self.vllm_config)
+        least: int = max(longest, self.max_num_running_reqs + 1) + 1
         if physical < least:
             raise ValueError(
                 f"the KV cache has memory of its own for {physical} blocks; a request of {self.max_model_len} tokens "
@@ -132,7 +132,8 @@ class VampMixin(_Base):  # type: ignore[misc]
     def _vamp_watermark(self) -> None:
         """vLLM computes it once, from all blocks that could be."""
         manager = self.kv_cache_manager
-        manager.watermark_blocks = int(getattr(self.scheduler_config, "watermark", 0.0) * manager.block_pool.num_gpu_blocks)
+        share = getattr(self.scheduler_config, "watermark", 0.0)
+        manager.watermark_blocks = int(share * manager.block_pool.num_gpu_blocks)
 
     def _vamp_wrap(self, pool: Any) -> None:
         """Take hold of allocation, eviction and prefix lookup of this scheduler's own objects."""

@@ -1,4 +1,4 @@
-"""The steps in which a rank moves pages, in their order. A failure at any of them is undone or kept, never half done."""
+"""The steps in which a rank moves pages, in order. A failure at any of them is undone or kept, never half done."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Expert weights and host copies in memory of our own: every unit behind handles of its own, at addresses that stay.
 
-    tensor of a layer   |pad|  base (a remainder that never moves)  | unit | unit | ... | unit |
-                            ^ the tensor's first byte, chosen so that units begin on pages
+tensor of a layer   |pad|  base (a remainder that never moves)  | unit | unit | ... | unit |
+                        ^ the tensor's first byte, chosen so that units begin on pages
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Store:
         self.packs.append(tuple(self.vmm.create(size, Where.DEVICE) for size in sizes))
         self.add_staging(sizes)
 
-    def add_staging(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Addresses at which one more pack of these sizes can be written; returns their number too."""
+    def add_staging(self, sizes: Sizes) -> int:
+        """Addresses at which one more pack of these sizes can be written; returns their number."""
         self.staging.append((sizes, tuple(self.vmm.reserve(size) for size in sizes)))
-        return len(self.staging) - 1, self.staging[-1][1]
+        return len(self.staging) - 1
 
     def add_host(self, sizes: Sizes) -> None:
         """One more host pack, with its window. Slow (0.3 s/GiB: its pages are pinned), so it is done at load time."""

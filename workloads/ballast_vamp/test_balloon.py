@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ class Queue:
 
     def _link(self) -> None:
         chain = [self.fake_free_list_head, *self.order, self._tail]
-        for block, after in zip(chain, chain[1:], strict=False):
+        for block, after in itertools.pairwise(chain):
             block.next_free_block = after
 
     def remove(self, block: Block) -> None:

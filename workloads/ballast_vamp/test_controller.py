@@ -17,7 +17,7 @@ from ballast_vamp.test_commit import Ranks
 from ballast_vamp.testing import Clock
 
 MIX = Mix(decode_tokens=16, decode_rate=50, prefill_tokens=300, prefill_rate=1)
-BUSY = dict(context=8000.0, mix=MIX, prefill=Prefill(5e-5, 1e-9), reuse=0.9, gap=2.0)
+BUSY = {"context": 8000.0, "mix": MIX, "prefill": Prefill(5e-5, 1e-9), "reuse": 0.9, "gap": 2.0}
 
 
 def now(need: int = 0, running: int = 8, waiting: int = 2) -> Now:

@@ -119,5 +119,3 @@ def machine(
     rank = Rank(table, store, bases, limits or Limits(1 << 30, total // 2, spares), fault, clock)
     rank.scores = np.array([scores(unit.id) for unit in units])
     return Machine(rank, vmm, fail, clock, bases)
-
-

@@ -1,8 +1,8 @@
 """Virtual memory of a device: address ranges whose backing can be exchanged while kernels keep their addresses.
 
 `Vmm` is what the rest of VAMP knows. `CudaVmm` is CUDA's driver API (cuMemAddressReserve, cuMemCreate, cuMemMap,
-cuMemSetAccess; CUDA Driver API, "Virtual Memory Management"). `fake_vmm.FakeVmm` keeps the same rules without a device.
-Measured on an H200: a remap costs 67 us a handle whatever its size; creating host memory 0.3 s/GiB, device memory 20 us.
+cuMemSetAccess; CUDA Driver API, "Virtual Memory Management"). `fake_vmm.FakeVmm` keeps its rules without a device.
+Measured on an H200: a remap costs 67 us a handle of any size; creating host memory 0.3 s/GiB, device memory 20 us.
 """
 
 from __future__ import annotations

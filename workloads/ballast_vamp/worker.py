@@ -1,10 +1,10 @@
 """The worker's half: one rank of a vLLM engine that can move its pages. What differs by device is in two small classes.
 
-    load_model                  experts come into memory of our own, coldest last where a profile says which they are
-    determine_available_memory  the engine is made for the cache that could be had, not only for what there is
-    initialize_from_config      the cache gets addresses for all blocks, and memory for those it has now
-    execute_model               tells the counter what the step is made of
-    vamp_*                      what the scheduler calls
+load_model                  experts come into memory of our own, coldest last where a profile says which they are
+determine_available_memory  the engine is made for the cache that could be had, not only for what there is
+initialize_from_config      the cache gets addresses for all blocks, and memory for those it has now
+execute_model               tells the counter what the step is made of
+vamp_*                      what the scheduler calls
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ else:
     _Base = object
 
 SPARES = 8  # packs kept for swaps
-LARGE_UNIT = 48 << 20  # bytes of a unit of experts that a profile calls cold: 0.3 ms/GiB less is not worth coarser units
+LARGE_UNIT = 48 << 20  # bytes of a unit of experts that a profile calls cold; larger ones save 1 ms/GiB at most
 SAVE_EVERY = 300.0
 DRY_SPEED = 50e9  # bytes/s to reckon with where nothing is moved that could be measured
 COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, while nothing presses
@@ -76,7 +76,7 @@ class VampRank(_Base):  # type: ignore[misc]
         """Bring the experts into the store, in the order of their slots."""
         raise NotImplementedError
 
-    def _vamp_allocation(self, vmm: Vmm, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:
+    def _vamp_allocation(self, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:  # noqa: ARG002
         """Within it vLLM allocates its cache: at these addresses, of so many bytes, where there is a device."""
         return nullcontext()
 
@@ -114,7 +114,7 @@ class VampRank(_Base):  # type: ignore[misc]
         self._vamp_share = share
         self._vamp_order = order
         self._vamp_house(self._vamp_store, order) if not dry else self._vamp_imagine()
-        self._vamp_make_room(budget)
+        self._vamp_make_room()
         self._vamp_counter = experts.Counter(order, self.device)
         self._vamp_counter.attach(runners)
         self._vamp_budget = 0 if dry else budget
@@ -128,7 +128,7 @@ class VampRank(_Base):  # type: ignore[misc]
         for layer in range(len(self._vamp_store.layers)):
             self._vamp_store.house(layer)
 
-    def _vamp_make_room(self, budget: int) -> None:
+    def _vamp_make_room(self) -> None:
         """Spare packs and host packs, made ahead: neither is created while a request waits."""
         store = self._vamp_store
         sizes = max({unit.sizes for unit in store.units}, key=lambda s: sum(unit.sizes == s for unit in store.units))
@@ -140,7 +140,7 @@ class VampRank(_Base):  # type: ignore[misc]
         if not self._vamp_hosts:
             raise Disabled(
                 Reason.HOST_MEMORY_TOO_SMALL,
-                f"VAMP_HOST_BYTES is {self._vamp_config.host_bytes}, less than one unit of {store.units[0].bytes} bytes",
+                f"VAMP_HOST_BYTES is {self._vamp_config.host_bytes}, less than a unit of {store.units[0].bytes} bytes",
             )
         for sizes in self._vamp_hosts:
             store.add_host(sizes)
@@ -168,7 +168,7 @@ class VampRank(_Base):  # type: ignore[misc]
         future = virtual if self._vamp_budget else virtual + self._vamp_limit // self._vamp_block_bytes
         regions, addresses, allocations = self._vamp_lay_out(kv_cache_config, physical, future)
         real = bool(self._vamp_budget)
-        with self._vamp_allocation(self._vamp_store.vmm, allocations) if real else nullcontext():
+        with self._vamp_allocation(allocations) if real else nullcontext():
             super().initialize_from_config(kv_cache_config)
         table = pages.table(self._vamp_store.units, regions, self._vamp_spares, self._vamp_hosts)
         limits = Limits(self._vamp_config.chunk_bytes, self._vamp_limit, SPARES)
@@ -186,14 +186,16 @@ class VampRank(_Base):  # type: ignore[misc]
     def _vamp_lay_out(
         self, config: Any, physical: int, virtual: int
     ) -> tuple[list[geometry.Region], list[int], list[tuple[int, int]]]:
-        """Addresses for `virtual` blocks, memory for `physical`: the regions, where each begins, and the allocations."""
+        """Addresses for `virtual` blocks, memory for `physical`: the regions, where each begins, and allocations."""
         vmm = self._vamp_store.vmm
         regions: list[geometry.Region] = []
         addresses: list[int] = []
         allocations: list[tuple[int, int]] = []
         for size, parts in compat.cache_parts(config):
             if virtual != config.num_blocks:  # a dry run: as if the engine had been made for more
-                parts = [geometry.Part(n * part.block_bytes * virtual, part.block_bytes) for n, part in enumerate(parts)]
+                parts = [
+                    geometry.Part(n * part.block_bytes * virtual, part.block_bytes) for n, part in enumerate(parts)
+                ]
             end = max(size, *(part.start + part.block_bytes * virtual for part in parts))
             base = vmm.reserve(-(-end // vmm.granularity) * vmm.granularity)
             extents, made = geometry.lay_out(parts, physical, virtual, vmm.granularity)
@@ -271,10 +273,10 @@ class VampRank(_Base):  # type: ignore[misc]
     def vamp_prepare(self, epoch: int, order: Order) -> Answer:
         return self._rank().prepare(epoch, order)
 
-    def vamp_commit(self, epoch: int, order: Order) -> Answer:
+    def vamp_commit(self, epoch: int, order: Order) -> Answer:  # noqa: ARG002 - all three are called alike
         return self._rank().commit(epoch)
 
-    def vamp_rollback(self, epoch: int, order: Order) -> Answer:
+    def vamp_rollback(self, epoch: int, order: Order) -> Answer:  # noqa: ARG002
         return self._rank().rollback(epoch)
 
     def vamp_save(self) -> None:
@@ -298,12 +300,8 @@ def view(address: int, size: int, device: torch.device) -> torch.Tensor:
     """Bytes of device memory at an address, as a tensor that does not own them."""
 
     class Raw:
-        __cuda_array_interface__ = {
-            "data": (address, False),
-            "shape": (size,),
-            "typestr": "|u1",
-            "strides": None,
-            "version": 3,
-        }
+        def __init__(self) -> None:
+            shape: dict[str, Any] = {"shape": (size,), "typestr": "|u1", "strides": None, "version": 3}
+            self.__cuda_array_interface__ = {"data": (address, False), **shape}
 
     return torch.as_tensor(Raw(), device=device)

@@ -3,11 +3,12 @@
     python run_engine.py '[{"model": DIR, "kv_bytes": N, "requests": 8, "prompt": 300, "output": 200,
                             "steps": ["generate", "reset", ["shrink", 8]], "env": {"VAMP_ENABLE": "1"}}, ...]'
 
-The last line of the output is a list with one object for each engine. Engines without VAMP come first: its hooks stay in.
+The last line of the output is a list with one object for each engine. Engines without VAMP come first: its hooks stay.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
@@ -28,13 +29,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if versions := case.get("supported"):
         from ballast_vamp import compat
 
-        compat.SUPPORTED = tuple((major, minor) for major, minor in versions)
+        compat.SUPPORTED = tuple((major, minor) for major, minor in versions)  # type: ignore[assignment]
     from vllm import LLM
     from vllm.distributed import cleanup_dist_env_and_memory
     from vllm.plugins import load_general_plugins
 
     from ballast_vamp import plugin
 
+    _allow_async(case)
     load_general_plugins()  # as vLLM does at first, by the entry point
     if plugin.__dict__.get("_registered") is False:
         plugin.register()  # as vLLM would in a process of its own
@@ -61,7 +63,24 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def _allow_async(case: dict[str, Any]) -> None:
+    """vLLM turns asynchronous scheduling off on CPUs, where it gains nothing; it works, and is what GPUs use."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    check = CpuPlatform.__dict__["check_and_update_config"].__func__
+    check = getattr(check, "__wrapped__", check)
+
+    @functools.wraps(check)
+    def check_and_update_config(cls: Any, config: Any) -> None:
+        check(cls, config)
+        config.scheduler_config.async_scheduling = case.get("async", False)
+
+    CpuPlatform.check_and_update_config = classmethod(check_and_update_config)
+
+
 def _serve(llm: Any, case: dict[str, Any]) -> dict[str, Any]:
+    from vllm.engine.arg_utils import EngineArgs
+
     scheduler = llm.llm_engine.engine_core.engine_core.scheduler
     pool = scheduler.kv_cache_manager.block_pool
     result: dict[str, Any] = {
@@ -74,7 +93,7 @@ def _serve(llm: Any, case: dict[str, Any]) -> dict[str, Any]:
     _count_preemptions(scheduler, result)
     _requests(llm, case, result)
     result |= {"free": pool.get_num_free_blocks(), "blocks_after": pool.num_gpu_blocks}
-    result["patched"] = hasattr(type(llm.llm_engine).from_engine_args, "__wrapped__") or "ballast_vamp.compat" in sys.modules
+    result["patched"] = "ballast_vamp.compat" in sys.modules or hasattr(EngineArgs.create_engine_config, "__wrapped__")
     if "vllm.v1.metrics.prometheus" in sys.modules:
         from prometheus_client import generate_latest
         from vllm.v1.metrics.prometheus import get_prometheus_registry
@@ -102,10 +121,13 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
     prompts = [[dice.randrange(3, 250) for _ in range(n)] for n in [case["prompt"]] * case["requests"]]
     warm = [dice.randrange(3, 250) for _ in range(case.get("warm", 400))]
     params = [
-        SamplingParams(temperature=case.get("temperature", 1), seed=n, max_tokens=case["output"], ignore_eos=True, detokenize=False)
+        SamplingParams(
+            temperature=case.get("temperature", 1), seed=n, max_tokens=case["output"], ignore_eos=True, detokenize=False
+        )
         for n in range(len(prompts))
     ]
-    llm.generate([{"prompt_token_ids": warm}], SamplingParams(max_tokens=1, detokenize=False), use_tqdm=False)
+    once = SamplingParams(max_tokens=1, detokenize=False)
+    llm.generate([{"prompt_token_ids": warm}], once, use_tqdm=False)
     for step in case["steps"]:
         if step == "generate":
             outputs = llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)

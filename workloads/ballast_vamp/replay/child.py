@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from typing import Any
 from ballast_vamp.replay import models, outcome, trace
 from ballast_vamp.replay.arms import Setup, Task
 from ballast_vamp.replay.drive import Player
-from ballast_vamp.replay.local import local_engine
+from ballast_vamp.replay.local import start
 from ballast_vamp.replay.profiles import Profile
 
 
@@ -22,10 +21,10 @@ def main(asked: Path, answered: Path) -> None:
     found = json.loads(asked.read_text())
     task = Task(**found | {"setup": Setup(**found["setup"])})
     with tempfile.TemporaryDirectory(prefix="replay-model-") as folder:
-        answered.write_text(json.dumps(asyncio.run(_play(task, Path(folder)))))
+        answered.write_text(json.dumps(_play(task, Path(folder))))
 
 
-async def _play(task: Task, folder: Path) -> dict[str, Any]:
+def _play(task: Task, folder: Path) -> dict[str, Any]:
     arguments: dict[str, Any] = {"model": task.setup.model}
     if task.setup.model in models.SHAPES:
         config = models.write(task.setup.model, folder, task.setup.layers)
@@ -37,9 +36,9 @@ async def _play(task: Task, folder: Path) -> dict[str, Any]:
     arguments |= task.arguments(models.kv_bytes_per_token(config, ranks, element))
     vocabulary = int(config["vocab_size"])
     turns = trace.read(Path(task.trace))
-    shift = Profile.parse(task.setup.shift) if task.setup.shift else None
-    async with local_engine(arguments, vocabulary) as engine:
-        played = await Player(engine, trace.sessions(turns), vocabulary, task.every, shift).play()
+    profile, shift = (Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift))
+    engine = start(arguments, vocabulary, profile)
+    played = engine.play(Player(engine, trace.sessions(turns), vocabulary, task.every, shift).play())
     return outcome.outcome(played, turns) | {"hardware": hardware(), "versions": versions()}
 
 

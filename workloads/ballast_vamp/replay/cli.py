@@ -75,7 +75,9 @@ def _replay_options(parser: argparse.ArgumentParser) -> None:
     local.add_argument("--block-size", type=int, default=32, help="tokens of a block of KV (%(default)s)")
     local.add_argument("--max-num-seqs", type=int, default=64, help="requests in one step (%(default)s)")
     local.add_argument("--host-gib", type=float, default=1, help="host memory of each arm that uses it (%(default)s)")
-    local.add_argument("--max-offload-gib", type=float, default=0, help="of experts; 0: what VAMP takes by itself")
+    local.add_argument(
+        "--max-offload-gib", type=float, default=0, help="of experts; 0: as much as there is host memory"
+    )
     local.add_argument("--engine", action="append", default=[], metavar="NAME=JSON", help="arguments of vLLM's LLM")
     parser.set_defaults(run=_telling(_replay))
 
@@ -88,7 +90,11 @@ def _trace(options: argparse.Namespace) -> int:
 
 
 def _plot(options: argparse.Namespace) -> int:
-    for path in plot.draw(json.loads(options.result.read_text()), options.out):
+    try:
+        result = json.loads(options.result.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"result {options.result}: {error}; it is what `replay --json` writes") from error
+    for path in plot.draw(result, options.out):
         print(path)
     return 0
 

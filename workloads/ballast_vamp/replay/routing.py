@@ -64,18 +64,16 @@ def install(profile: Profile) -> Layers:
     """Change the routers of this process. Raises ReplayError if this vLLM's routers are not as expected."""
     from vllm.model_executor.layers.fused_moe.router.base_router import BaseRouter
 
-    # vLLM 0.32 calls it _select_experts and wraps it; before, it was select_experts.
-    name = next((n for n in ("_select_experts", "select_experts") if n in vars(BaseRouter)), None)
-    if name is None:
-        raise ReplayError("profile: this vLLM's BaseRouter selects no experts by a method that is known here")
+    original: Callable[..., Any] | None = vars(BaseRouter).get("_select_experts")
+    if original is None:
+        raise ReplayError("profile: this vLLM's BaseRouter has no _select_experts, as 0.26 and 0.32 have")
     layers = Layers(profile)
-    original: Callable[..., Any] = getattr(BaseRouter, name)
 
     @functools.wraps(original)
     def select(self: Any, hidden_states: Any, router_logits: Any, *rest: Any, **named: Any) -> Any:
         return original(self, hidden_states, biased(router_logits, layers.of(self, router_logits)), *rest, **named)
 
-    setattr(BaseRouter, name, select)
+    BaseRouter._select_experts = select
     return layers
 
 

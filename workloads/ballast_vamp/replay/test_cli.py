@@ -74,6 +74,11 @@ def test_arms_that_cannot_be_compared_are_a_failure(
     assert "not comparable: arm plain, run 1: 3 turns have no whole answer" in capsys.readouterr().err
 
 
+def test_a_result_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", str(tmp_path / "r.json"), "--out", str(tmp_path)]) == 42
+    assert "it is what `replay --json` writes" in capsys.readouterr().err
+
+
 def test_an_arm_that_does_not_start_costs_no_other_arm_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
