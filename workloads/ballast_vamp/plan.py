@@ -94,7 +94,7 @@ class Hosts:
 
 def coldest(table: PageTable, scores: Scores, kept: Collection[int] = ()) -> Iterator[int]:
     """Resident units, coldest byte first; those in `kept` come after all others."""
-    per_byte = scores / np.array([unit.bytes for unit in table.units], dtype=np.float64)
+    per_byte = scores / table.bytes
     late: list[int] = []
     for unit in np.argsort(per_byte, kind="stable").tolist():
         if table.home[unit] is None:

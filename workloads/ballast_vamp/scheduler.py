@@ -150,7 +150,7 @@ class VampMixin(_Base):  # type: ignore[misc]
 
         def maybe_evict(block: Any) -> Any:
             if block.block_hash is not None:
-                reuse.evicted(block.block_hash, time.monotonic())
+                reuse.evicted(compat.plain_hash(block), time.monotonic())
             return evict(block)
 
         def get_computed_blocks(request: Any) -> Any:

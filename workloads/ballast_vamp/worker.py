@@ -266,7 +266,7 @@ class VampRank(_Base):  # type: ignore[misc]
             prefill_after=float(prefill[away].sum() + prefill[more].sum()),
             learned=learned or self._vamp_share is not None,
             away=rank.table.offloaded_bytes(),
-            flat=heat.busy_share(rank.table.units, 0.25) if learned else 0.0,
+            flat=self._vamp_reads.busy_share(heat.picks[-1].sum(axis=0), 0.25) if learned else 0.0,
             swaps=len(swap(rank.table, rank.scores, rank.limits, SWAP_GAIN).restores) if learned and away else 0,
         )
 
