@@ -26,13 +26,13 @@ import numpy as np
 from ballast_vamp import plan as plans
 from ballast_vamp.journal import Journal, Unrecoverable
 from ballast_vamp.pages import PageTable
-from ballast_vamp.plan import Limits, Plan, Restore, Scores
+from ballast_vamp.plan import Gain, Limits, Plan, Restore, Scores
 from ballast_vamp.steps import Step
 from ballast_vamp.store import Store
 from ballast_vamp.vmm import Handle, VmmError
 
 KEPT_SECONDS = 20.0  # a unit that came home stays that long, unless no other is left
-SWAP_GAIN = 2.0
+SWAP_GAIN = Gain(times=2.0, least=3e-5)  # a swap of a few megabytes takes 1 ms, and pays for 30 s or so
 
 
 class Direction(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -201,15 +202,26 @@ def test_a_server_shows_what_vamp_does(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda seed: complete(address, tmp_path / "moe", seed), range(8)))
         after = engines.page(address)
+        home = wait_for_home(address)
     assert all(answer["usage"]["completion_tokens"] == 150 for answer in answers)
     assert before["vamp:kv_blocks_parked"] > after["vamp:kv_blocks_parked"]
     assert after['vamp:repartition_total{direction="grow",result="ok"}'] > 0
     assert after["vamp:expert_bytes_host"] > before["vamp:expert_bytes_host"] == 0
     assert after["vamp:kv_bytes_copied_total"] == 0
+    assert home["vamp:expert_bytes_host"] == 0, "without load every expert comes home"
+    assert home["vamp:kv_blocks_parked"] == before["vamp:kv_blocks_parked"]
     names = {sample.split("{")[0] for sample in after}
     assert {"vamp:active", "vamp:degraded", "vamp:kv_bytes_physical", "vamp:kv_bytes_virtual"} <= names
     assert {"vamp:host_bytes", "vamp:expert_bytes_resident", "vamp:bandwidth_bytes_per_second"} <= names
     assert {"vamp:decision_total", "vamp:repartition_seconds_bucket", "vamp:decision_cost_seconds"} <= names
+
+
+def wait_for_home(address: str) -> dict[str, float]:
+    """The page once no expert is on the host; nobody asks the server anything meanwhile."""
+    deadline = time.monotonic() + 60
+    while (page := engines.page(address))["vamp:expert_bytes_host"] and time.monotonic() < deadline:
+        time.sleep(1)
+    return page
 
 
 def complete(address: str, model: Path, seed: int) -> dict[str, Any]:
