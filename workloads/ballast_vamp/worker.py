@@ -28,7 +28,7 @@ from ballast_vamp.plan import Limits, swap
 from ballast_vamp.rank import SWAP_GAIN, Answer, Order, Rank
 from ballast_vamp.reasons import Disabled, Reason
 from ballast_vamp.store import Store, host_sizes
-from ballast_vamp.vmm import Vmm, Where
+from ballast_vamp.vmm import Vmm, VmmError, Where
 
 if TYPE_CHECKING:
     from typing import Any as _Base
@@ -92,6 +92,8 @@ class VampRank(_Base):  # type: ignore[misc]
             self._vamp_load(Config.from_environment())
         except Disabled as disabled:
             self._vamp_disabled = disabled
+        except VmmError as error:  # layers that were moved by then serve from where they are
+            self._vamp_disabled = Disabled(Reason.NO_VMM, f"memory for experts or their copies: {error}")
 
     def _vamp_load(self, config: Config) -> None:
         self._vamp_config = config
@@ -266,7 +268,7 @@ class VampRank(_Base):  # type: ignore[misc]
             prefill_after=float(prefill[away].sum() + prefill[more].sum()),
             learned=learned or self._vamp_share is not None,
             away=rank.table.offloaded_bytes(),
-            flat=heat.busy_share(rank.table.units, 0.25) if learned else 0.0,
+            flat=self._vamp_reads.busy_share(heat.picks[-1].sum(axis=0), 0.25) if learned else 0.0,
             swaps=len(swap(rank.table, rank.scores, rank.limits, SWAP_GAIN).restores) if learned and away else 0,
         )
 
