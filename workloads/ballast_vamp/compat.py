@@ -33,6 +33,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "vllm.v1.core.block_pool:BlockPool._maybe_evict_cached_block": ("self", "block"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.prepend_n": ("self", "blocks"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.remove": ("self", "block"),
+    "vllm.v1.core.kv_cache_utils:get_block_hash": ("key",),
     "vllm.v1.worker.gpu_worker:Worker.load_model": ("self", "load_dummy_weights"),
     "vllm.v1.worker.gpu_worker:Worker.determine_available_memory": ("self",),
     "vllm.v1.worker.gpu_worker:Worker.initialize_from_config": ("self", "kv_cache_config"),
@@ -175,6 +176,13 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
     """Blocks that one request of the greatest length takes."""
     specs = [group.kv_cache_spec for group in config.kv_cache_groups]
     return sum(-(-spec.max_memory_usage_bytes(vllm_config) // spec.page_size_bytes) for spec in specs)
+
+
+def plain_hash(block: Any) -> Any:
+    """The hash of a cached block as requests have it: without the group that the pool adds."""
+    from vllm.v1.core.kv_cache_utils import get_block_hash
+
+    return get_block_hash(block.block_hash)
 
 
 def block_tokens(config: Any) -> int:

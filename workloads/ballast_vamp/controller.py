@@ -25,6 +25,8 @@ from ballast_vamp.reasons import Reason
 LOW_USAGE = 0.6
 QUIET_SECONDS = 5.0
 OBSERVE_SECONDS = 0.5
+CALM_SECONDS = 5.0  # between two looks while nothing presses: each waits for the workers
+HOME_SECONDS = 60.0  # an engine without requests steps for its experts' sake no longer than that
 DWELL_SECONDS = 2.0  # between a grow and a shrink, either way
 DWELL_COMMITS = 10  # or so many times what a commit takes
 BACK_OFF_SECONDS = 1.0  # after a failure, doubled up to
@@ -94,7 +96,8 @@ class Controller:
         if self.coordinator.pending:
             self._commit()
             return
-        if at - self._observed >= OBSERVE_SECONDS:
+        stirring = self.balloon.physical > self.home or self._pressed_since > NEVER
+        if at - self._observed >= (OBSERVE_SECONDS if stirring else CALM_SECONDS):
             self.look(now)
         pressed = self.balloon.blank(now.need) < now.need
         self._follow(pressed, at)
@@ -115,7 +118,8 @@ class Controller:
 
     def busy(self) -> bool:
         """Whether experts are still on their way home, so that an idle engine must go on stepping."""
-        return bool(self.coordinator.pending) or self.balloon.physical > self.home or self._settle
+        away = bool(self.coordinator.pending) or self.balloon.physical > self.home or self._settle
+        return away and not self.shape.dry and self.clock() - self._quiet_since < HOME_SECONDS
 
     def _come_home(self) -> None:
         """Take the next blocks back, or, where none is left to take, bring home what a failure left on the host."""

@@ -6,6 +6,7 @@ what tests drive: it knows which handles live, refuses what the driver refuses, 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,22 +42,25 @@ class FakeVmm:
     fail: Callable[[str], None] = _never
     ranges: dict[int, int] = field(default_factory=dict)
     mapped: dict[int, tuple[int, Memory]] = field(default_factory=dict)
-    alive: list[Memory] = field(default_factory=list)
+    alive: set[Memory] = field(default_factory=set)
     busy: bool = False  # work was started that nobody has waited for
     _next: int = 1 << 40
+    _reserved: list[int] = field(default_factory=list)
+    _order: list[int] = field(default_factory=list)  # addresses of `mapped`, sorted
 
     def reserve(self, size: int) -> int:
         self.fail("reserve")
         self._whole(size)
         address, self._next = self._next, self._next + size + self.granularity
         self.ranges[address] = size
+        self._reserved.append(address)  # addresses only rise
         return address
 
     def create(self, size: int, where: Where) -> Memory:
         self.fail("create")
         self._whole(size)
         memory = Memory(size, where)
-        self.alive.append(memory)
+        self.alive.add(memory)
         return memory
 
     def release(self, handle: Memory) -> None:
@@ -69,11 +73,17 @@ class FakeVmm:
         self.fail("map")
         if handle.released or handle.size != size:
             raise Misuse(f"{size} bytes were mapped from a handle of {handle.size}, released: {handle.released}")
-        if not any(start <= address and address + size <= start + length for start, length in self.ranges.items()):
+        place = bisect_right(self._reserved, address) - 1
+        start = self._reserved[place] if place >= 0 else 0
+        if place < 0 or address + size > start + self.ranges[start]:
             raise Misuse(f"address {address:#x} with {size} bytes was never reserved")
-        for start, (length, _) in self.mapped.items():
-            if start < address + size and address < start + length:
-                raise Misuse(f"address {address:#x} is mapped already")
+        place = bisect_right(self._order, address)
+        before = self._order[place - 1] if place else None
+        if (before is not None and before + self.mapped[before][0] > address) or (
+            place < len(self._order) and self._order[place] < address + size
+        ):
+            raise Misuse(f"address {address:#x} is mapped already")
+        self._order.insert(place, address)
         self.mapped[address] = (size, handle)
 
     def unmap(self, address: int, size: int) -> None:
@@ -83,6 +93,7 @@ class FakeVmm:
         if self.busy:
             raise Misuse("a mapping was taken away while the device works")
         del self.mapped[address]
+        del self._order[bisect_right(self._order, address) - 1]
 
     def copy(self, to: int, source: int, size: int) -> None:
         self.fail("copy")

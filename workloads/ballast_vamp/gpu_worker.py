@@ -49,11 +49,12 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
             for name, base in zip(experts.WEIGHTS, bases, strict=True):
                 parameter = getattr(runner.routed_experts, name)
                 old = parameter.data
-                new = view(base, old.numel() * old.element_size(), self.device).view(old.dtype).view(old.shape)
-                torch.index_select(old, 0, index, out=new)
-                parameter.data = new
-                moved += old.numel() * old.element_size()
-                del old
+                rows = old.view(len(index), -1).view(torch.uint8)  # as bytes: not every type can be indexed
+                new = view(base, rows.numel(), self.device)
+                torch.index_select(rows, 0, index, out=new.view(rows.shape))
+                parameter.data = new.view(old.dtype).view(old.shape)
+                moved += rows.numel()
+                del old, rows
             experts.reorder(runner, order[layer], but=experts.WEIGHTS)
             torch.cuda.synchronize()
             torch.cuda.empty_cache()

@@ -57,15 +57,6 @@ class Hotness:
         chance: Array = np.minimum((self.picks[:, phase] / seen[:, None, None]).max(axis=0), 1.0)
         return chance
 
-    def busy_share(self, units: Sequence[Unit], part: float) -> float:
-        """Share of all picks that the coldest `part` of the bytes takes; `part` where routing is flat."""
-        picks = self.picks[-1].sum(axis=0)
-        loads = np.array([picks[unit.layer, unit.first : unit.first + unit.count].sum() for unit in units])
-        sizes = np.array([unit.bytes for unit in units], dtype=np.float64)
-        order = np.argsort(loads / sizes, kind="stable")
-        taken = np.cumsum(sizes[order]) <= part * sizes.sum()
-        return float(loads[order][taken].sum() / max(picks.sum(), 1.0))
-
 
 class Reads:
     """Cold bytes read by a step, unit by unit. hotness counts slots, not logical experts: a unit is a run of slots."""
@@ -79,6 +70,7 @@ class Reads:
             self._unit_of[unit.layer, slots] = unit.id
             self._bytes[unit.layer, slots] = unit.bytes / unit.count
         self._count = len(units)
+        self._sizes = np.array([unit.bytes for unit in units], dtype=np.float64)
 
     def by_unit(self, chance: Array, tokens: float) -> Array:
         """Expected bytes that a step of `tokens` reads of each unit, were it on the host. (units,)"""
@@ -86,6 +78,13 @@ class Reads:
             hit = -np.expm1(tokens * np.log1p(-chance))
         read = np.bincount(self._unit_of.ravel(), (self._bytes * hit).ravel(), self._count + 1)
         return read[: self._count].astype(np.float64)
+
+    def busy_share(self, picks: Array, part: float) -> float:
+        """Share of all picks, (layers, experts), on the coldest `part` of the bytes; `part` if all are alike."""
+        loads = np.bincount(self._unit_of.ravel(), picks.ravel(), self._count + 1)[: self._count]
+        order = np.argsort(loads / self._sizes, kind="stable")
+        taken = np.cumsum(self._sizes[order]) <= part * self._sizes.sum()
+        return float(loads[order][taken].sum() / max(float(picks.sum()), 1.0))
 
 
 def save(path: Path, model: str, order: NDArray[np.int64], hotness: Hotness) -> None:

@@ -10,8 +10,11 @@ same addresses. Four moves exist, two and two each other's inverse, and `check` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ballast_vamp.geometry import Region, Unit
 
@@ -67,12 +70,19 @@ class PageTable:
     regions: Sequence[Region]
     packs: list[Pack]
     hosts: list[HostPack]
+    bytes: NDArray[np.float64] = field(init=False)
     home: list[int | None] = field(init=False)
     host: dict[int, int] = field(init=False)
     lent: list[list[int]] = field(init=False)
+    away: set[int] = field(init=False, default_factory=set)
+    spare: set[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """home: pack behind each unit. host: host pack with a copy of a unit. lent: packs of each region, in order."""
+        """bytes: of each unit. home: pack behind each unit. host: host pack with a copy of a unit. lent: packs of each
+        region, in order. away: units served from the host. spare: packs. The last two are kept for speed: a large model
+        has tens of thousands of units."""
+        self.bytes = np.array([unit.bytes for unit in self.units], dtype=np.float64)
+        self.spare = {pack.id for pack in self.packs if pack.spare}
         self.home = [None] * len(self.units)
         for pack in self.packs:
             if pack.unit is not None:
@@ -91,13 +101,13 @@ class PageTable:
 
     def offloaded(self) -> list[int]:
         """Units served from the host."""
-        return [unit for unit, pack in enumerate(self.home) if pack is None]
+        return sorted(self.away)
 
     def offloaded_bytes(self) -> int:
-        return sum(self.units[unit].bytes for unit in self.offloaded())
+        return sum(self.units[unit].bytes for unit in self.away)
 
     def spares(self) -> list[Pack]:
-        return [pack for pack in self.packs if pack.spare]
+        return [self.packs[pack] for pack in sorted(self.spare)]
 
     def copy_of(self, unit: int) -> HostPack | None:
         """The host pack that holds a unit's weights, serving or not."""
@@ -134,6 +144,8 @@ class PageTable:
         host.serving = True
         self.packs[home].unit = None
         self.home[unit] = None
+        self.away.add(unit)
+        self.spare.add(home)
         return home
 
     def restore(self, unit: int, pack: int) -> None:
@@ -145,6 +157,8 @@ class PageTable:
         host.serving = False
         held.unit = unit
         self.home[unit] = pack
+        self.away.discard(unit)
+        self.spare.discard(pack)
 
     def lend(self, pack: int, region: int) -> int:
         """Give a spare pack to the end of a region; returns the byte of the region at which it begins."""
@@ -153,6 +167,7 @@ class PageTable:
         start = self.regions[region].backed + self.lent_bytes(region)
         _broken(start + held.bytes <= self.regions[region].limit, f"region {region} has no room for pack {pack}")
         held.region = region
+        self.spare.discard(pack)
         self.lent[region].append(pack)
         return start
 
@@ -161,18 +176,24 @@ class PageTable:
         _broken(bool(self.lent[region]), f"region {region} has nothing lent to it")
         pack = self.lent[region].pop()
         self.packs[pack].region = None
+        self.spare.add(pack)
         return pack, self.regions[region].backed + self.lent_bytes(region)
 
     # --- invariants
 
-    def check(self) -> None:
-        """Raise Broken unless every unit has exactly one backing and every pack and host pack exactly one place."""
-        for unit, pack in enumerate(self.home):
-            host = self.copy_of(unit)
+    def check_units(self, units: Iterable[int]) -> None:
+        """Raise Broken unless each of these units has exactly one backing."""
+        for unit in units:
+            pack, host = self.home[unit], self.copy_of(unit)
             served = host is not None and host.serving
             _broken((pack is not None) != served, f"unit {unit} is backed by pack {pack} and by the host: {served}")
-            if pack is not None:
-                _broken(self.packs[pack].unit == unit, f"pack {pack} is not at home of unit {unit}")
+            _broken(pack is None or self.packs[pack].unit == unit, f"pack {pack} is not at home of unit {unit}")
+
+    def check(self) -> None:
+        """Raise Broken unless every unit has exactly one backing and every pack and host pack exactly one place."""
+        self.check_units(range(len(self.units)))
+        _broken(self.away == {unit for unit, pack in enumerate(self.home) if pack is None}, "units away are miscounted")
+        _broken(self.spare == {pack.id for pack in self.packs if pack.spare}, "spare packs are miscounted")
         for region, packs in enumerate(self.lent):
             _broken(all(self.packs[pack].region == region for pack in packs), f"region {region} holds a foreign pack")
             end = self.regions[region].backed + self.lent_bytes(region)

@@ -27,6 +27,17 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """When a swap pays. least: seconds a second."""
+
+    times: float
+    least: float
+
+    def worth(self, hot: float, cold: float) -> bool:
+        return hot > self.times * cold and hot - cold > self.least
+
+
+@dataclass(frozen=True)
 class Offload:
     """Serve `unit` from host pack `host`, written first where `copy` says so."""
 
@@ -94,7 +105,7 @@ class Hosts:
 
 def coldest(table: PageTable, scores: Scores, kept: Collection[int] = ()) -> Iterator[int]:
     """Resident units, coldest byte first; those in `kept` come after all others."""
-    per_byte = scores / np.array([unit.bytes for unit in table.units], dtype=np.float64)
+    per_byte = scores / table.bytes
     late: list[int] = []
     for unit in np.argsort(per_byte, kind="stable").tolist():
         if table.home[unit] is None:
@@ -208,10 +219,10 @@ def _bring_home(table: PageTable, free: Sequence[int], scores: Scores) -> tuple[
     return tuple(restores)
 
 
-def swap(table: PageTable, scores: Scores, limits: Limits, gain: float, kept: Collection[int] = ()) -> Plan:
+def swap(table: PageTable, scores: Scores, limits: Limits, gain: Gain, kept: Collection[int] = ()) -> Plan:
     """Exchange hot units on the host for cold ones at home, as many as there are spare packs, cache untouched.
 
-    gain: a pair is worth it if the hot unit costs more than `gain` times the cold one.
+    A pair is worth it if the hot unit costs more than `gain.times` the cold one, and `gain.least` more.
     """
     hosts, cold = Hosts(table, scores), coldest(table, scores, kept)
     spares: dict[tuple[int, ...], list[int]] = {}
@@ -224,7 +235,7 @@ def swap(table: PageTable, scores: Scores, limits: Limits, gain: float, kept: Co
         if moved + unit.bytes > limits.chunk or not spares.get(unit.sizes):
             break
         leaves = next((u for u in cold if table.units[u].sizes == unit.sizes), None)
-        if leaves is None or leaves in kept or scores[hot] <= gain * scores[leaves]:
+        if leaves is None or leaves in kept or not gain.worth(scores[hot], scores[leaves]):
             break
         offload = hosts.take(leaves)
         if offload is None:

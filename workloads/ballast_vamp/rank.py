@@ -26,13 +26,13 @@ import numpy as np
 from ballast_vamp import plan as plans
 from ballast_vamp.journal import Journal, Unrecoverable
 from ballast_vamp.pages import PageTable
-from ballast_vamp.plan import Limits, Plan, Restore, Scores
+from ballast_vamp.plan import Gain, Limits, Plan, Restore, Scores
 from ballast_vamp.steps import Step
 from ballast_vamp.store import Store
 from ballast_vamp.vmm import Handle, VmmError
 
 KEPT_SECONDS = 20.0  # a unit that came home stays that long, unless no other is left
-SWAP_GAIN = 2.0
+SWAP_GAIN = Gain(times=2.0, least=3e-5)  # a swap of a few megabytes takes 1 ms, and pays for 30 s or so
 
 
 class Direction(StrEnum):
@@ -129,7 +129,7 @@ class Rank:
         return Answer(True, self.table.capacity(), "", True, prepared.handles, 0, self._clock() - started)
 
     def rollback(self, epoch: int) -> Answer:
-        """Forget what was prepared under this number and was not committed. Raises Unrecoverable if that fails twice."""
+        """Forget what was prepared under this number and not committed. Raises Unrecoverable if that fails twice."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared.epoch == epoch:
             try:
@@ -241,6 +241,7 @@ class Rank:
 
     def _commit(self, prepared: _Prepared) -> None:
         plan, moved, lent = prepared.plan, Journal(), Journal()
+        touched = [offload.unit for offload in plan.offloads] + [restore.unit for restore in plan.restores]
         self._fail_at(Step.SYNCHRONIZE)
         self.store.vmm.synchronize()
         try:
@@ -256,7 +257,7 @@ class Rank:
         except VmmError:
             lent.undo()
             moved.undo()
-            self.table.check()
+            self.table.check_units(touched)
             raise
         if written:
             try:
@@ -268,7 +269,7 @@ class Rank:
                 raise
         self._unstage(prepared)
         self._came_home.update((restore.unit, self._clock()) for restore in plan.restores)
-        self.table.check()
+        self.table.check_units(touched)
 
     def _remap(self, journal: Journal, address: int, size: int, old: Handle | None, new: Handle | None) -> None:
         """Exchange the memory behind an address; None is no memory."""

@@ -34,7 +34,7 @@ else:
 log = logging.getLogger("vllm.vamp")
 WRITE_SECONDS = 0.5
 AHEAD_SECONDS = 1.0  # blocks wanted within this time are grown for
-IDLE_SECONDS = 0.02  # a step of an engine that only waits for experts to come home
+IDLE_SECONDS = 0.005  # a step of an engine that only waits for experts to come home
 _current: weakref.ref[Any] | None = None
 
 
@@ -73,7 +73,7 @@ class VampMixin(_Base):  # type: ignore[misc]
     def __init__(self, *arguments: Any, **options: Any) -> None:
         global _current
         super().__init__(*arguments, **options)
-        self._vamp_written = 0.0
+        self._vamp_written, self._vamp_busy = 0.0, False
         self._vamp_engine = str(self.parallel_config.data_parallel_index)
         try:
             self.vamp = self._vamp_start(Config.from_environment())
@@ -150,7 +150,7 @@ class VampMixin(_Base):  # type: ignore[misc]
 
         def maybe_evict(block: Any) -> Any:
             if block.block_hash is not None:
-                reuse.evicted(block.block_hash, time.monotonic())
+                reuse.evicted(compat.plain_hash(block), time.monotonic())
             return evict(block)
 
         def get_computed_blocks(request: Any) -> Any:
@@ -195,8 +195,14 @@ class VampMixin(_Base):  # type: ignore[misc]
     def has_requests(self) -> bool:
         if super().has_requests():
             return True
-        alone = self.parallel_config.data_parallel_size == 1  # ranks of a data-parallel group step together
-        return alone and self.vamp is not None and self.vamp.busy()
+        if self.vamp is None or self.parallel_config.data_parallel_size > 1:
+            return False  # ranks of a data-parallel group step together
+        busy = self.vamp.busy()
+        if self._vamp_busy and not busy:
+            self.vamp.look(self.vamp_now())
+            self.vamp_write()  # the last for now: nothing is stepped any more
+        self._vamp_busy = busy
+        return busy
 
     def shutdown(self) -> None:
         if self.vamp is not None:

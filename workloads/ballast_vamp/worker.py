@@ -28,7 +28,7 @@ from ballast_vamp.plan import Limits, swap
 from ballast_vamp.rank import SWAP_GAIN, Answer, Order, Rank
 from ballast_vamp.reasons import Disabled, Reason
 from ballast_vamp.store import Store, host_sizes
-from ballast_vamp.vmm import Vmm, Where
+from ballast_vamp.vmm import Vmm, VmmError, Where
 
 if TYPE_CHECKING:
     from typing import Any as _Base
@@ -92,6 +92,8 @@ class VampRank(_Base):  # type: ignore[misc]
             self._vamp_load(Config.from_environment())
         except Disabled as disabled:
             self._vamp_disabled = disabled
+        except VmmError as error:  # layers that were moved by then serve from where they are
+            self._vamp_disabled = Disabled(Reason.NO_VMM, f"memory for experts or their copies: {error}")
 
     def _vamp_load(self, config: Config) -> None:
         self._vamp_config = config
@@ -104,12 +106,18 @@ class VampRank(_Base):  # type: ignore[misc]
         budget = min(config.max_offload_bytes, int(total * (1 - config.min_resident_fraction)))
         dry = config.mode is Mode.DRY_RUN
         if not dry:
-            host.require(config.host_bytes)
+            host.require(min(config.host_bytes, total))
         vmm = self._vamp_vmm() if not dry else FakeVmm()
         share = hotness.load(config.profile, len(layers), count) if config.profile else None
         order = experts.coldest_last(None if dry else share, len(layers), count)
         tail = 0 if share is None or dry else count * budget // total
         units = geometry.units(layers, vmm.granularity, tail, LARGE_UNIT)
+        if budget < max(unit.bytes for unit in units):
+            raise Disabled(
+                Reason.BAD_CONFIGURATION,
+                f"VAMP_MAX_OFFLOAD_BYTES and VAMP_MIN_RESIDENT_FRACTION leave {budget} of {total} bytes that may move, "
+                f"less than a unit of {max(unit.bytes for unit in units)}",
+            )
         self._vamp_store = Store(vmm, layers, units)
         self._vamp_share = share
         self._vamp_order = order
@@ -266,7 +274,7 @@ class VampRank(_Base):  # type: ignore[misc]
             prefill_after=float(prefill[away].sum() + prefill[more].sum()),
             learned=learned or self._vamp_share is not None,
             away=rank.table.offloaded_bytes(),
-            flat=heat.busy_share(rank.table.units, 0.25) if learned else 0.0,
+            flat=self._vamp_reads.busy_share(heat.picks[-1].sum(axis=0), 0.25) if learned else 0.0,
             swaps=len(swap(rank.table, rank.scores, rank.limits, SWAP_GAIN).restores) if learned and away else 0,
         )
 

@@ -136,7 +136,7 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
         elif step == "reset":
             result["reset"] = bool(llm.reset_prefix_cache())
         elif step == "check":
-            result["checks"] = llm.collective_rpc("vamp_check")
+            result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
         else:
             from ballast_vamp.scheduler import current
 
