@@ -6,8 +6,10 @@ for several. A sample is kept as Prometheus spells it: name, labels, value.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -90,13 +92,23 @@ def folder() -> Path:
     """The folder that this server's processes share; made by the first that asks, its children inherit it."""
     if STATE not in os.environ:
         memory = Path("/dev/shm")
-        os.environ[STATE] = tempfile.mkdtemp(prefix="vamp-", dir=memory if os.access(memory, os.W_OK) else None)
+        made = tempfile.mkdtemp(prefix="vamp-", dir=memory if os.access(memory, os.W_OK) else None)
+        os.environ[STATE] = made
+        atexit.register(_remove, made, os.getpid())
     return Path(os.environ[STATE])
+
+
+def _remove(made: str, owner: int) -> None:
+    """A child that was forked does not take the folder away from the others."""
+    if os.getpid() == owner:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def write(engine: str, metrics: Metrics) -> None:
     """Replace an engine's file; a reader sees the old or the new one."""
     path = folder() / f"{engine}.json"
+    if not path.parent.is_dir():
+        return  # the server is ending
     new = path.with_suffix(f".{os.getpid()}.new")
     new.write_text(json.dumps(metrics.rows()))
     new.replace(path)

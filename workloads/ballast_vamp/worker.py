@@ -106,12 +106,18 @@ class VampRank(_Base):  # type: ignore[misc]
         budget = min(config.max_offload_bytes, int(total * (1 - config.min_resident_fraction)))
         dry = config.mode is Mode.DRY_RUN
         if not dry:
-            host.require(config.host_bytes)
+            host.require(min(config.host_bytes, total))
         vmm = self._vamp_vmm() if not dry else FakeVmm()
         share = hotness.load(config.profile, len(layers), count) if config.profile else None
         order = experts.coldest_last(None if dry else share, len(layers), count)
         tail = 0 if share is None or dry else count * budget // total
         units = geometry.units(layers, vmm.granularity, tail, LARGE_UNIT)
+        if budget < max(unit.bytes for unit in units):
+            raise Disabled(
+                Reason.BAD_CONFIGURATION,
+                f"VAMP_MAX_OFFLOAD_BYTES and VAMP_MIN_RESIDENT_FRACTION leave {budget} of {total} bytes that may move, "
+                f"less than a unit of {max(unit.bytes for unit in units)}",
+            )
         self._vamp_store = Store(vmm, layers, units)
         self._vamp_share = share
         self._vamp_order = order

@@ -226,7 +226,7 @@ def wait_for_home(address: str) -> dict[str, float]:
 
 def complete(address: str, model: Path, seed: int) -> dict[str, Any]:
     prompt = [3 + (n * (seed + 3)) % 240 for n in range(300)]
-    body = {"model": str(model), "prompt": prompt, "max_tokens": 150, "ignore_eos": True, "seed": seed}
+    body = {"model": str(model), "prompt": prompt, "max_tokens": 150, "ignore_eos": True, "temperature": 0}
     request = urllib.request.Request(
         f"{address}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )

@@ -48,14 +48,15 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
 def _memory(figure: Any, arms: Mapping[str, Any], title: str) -> None:
     """Panels over the same time: KV in use and requests waiting of every arm, and bytes of those with VAMP."""
     panels = {"kv_usage": "KV in use, share", "waiting": "requests waiting"}
-    held = {"kv_bytes_physical": "KV with memory, GiB", "expert_bytes_host": "experts in host memory, GiB"}
+    held = {"kv_bytes_physical": "KV with memory, GiB", "expert_bytes_host": "experts on the host, GiB"}
     shown = panels | {c: words for c, words in held.items() if any(c in each["series"] for each in arms.values())}
     several = figure.subplots(len(shown), 1, sharex=True)
     for axes, (column, words) in zip(several, shown.items(), strict=True):
-        for arm, each in arms.items():
+        for number, (arm, each) in enumerate(arms.items()):  # an arm has one colour in all panels
             if column in each["series"]:
                 scale = GIB if column in held else 1
-                axes.plot(each["series"]["t"], [value / scale for value in _numbers(each["series"][column])], label=arm)
+                values = [value / scale for value in _numbers(each["series"][column])]
+                axes.plot(each["series"]["t"], values, color=f"C{number}", label=arm)
         axes.set(ylabel=words, ylim=(0, None))
         axes.grid(visible=True, alpha=0.25)
         if axes.lines:
