@@ -141,6 +141,18 @@ def test_a_pause_between_two_turns_is_not_quiet() -> None:
     assert engine.controller.balloon.physical >= 16
 
 
+def test_prefixes_that_will_be_asked_for_keep_their_memory_until_nobody_comes() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    for block in [engine.pool.take() for _ in range(12)]:
+        assert block is not None
+        engine.pool.give(block, cached=True)
+    engine.run(20, now(running=2, waiting=0))
+    assert engine.controller.balloon.physical == 16
+    engine.run(30, now(running=0, waiting=0))
+    assert engine.controller.balloon.physical == 10
+
+
 def test_blocks_in_use_are_waited_for() -> None:
     engine = Engine()
     engine.controller.grow(6)
