@@ -83,9 +83,10 @@ class Controller:
         self.handle = Fading(HANDLE_SECONDS)
         self.horizon = Fading(HORIZON_SECONDS)
         self.home = self.balloon.physical
-        self._observed = self._grew = self._shrank = self._retry_at = NEVER
+        self._observed = self._grew = self._shrank = NEVER
         self._quiet_since, self._pressed_since, self._active = -NEVER, NEVER, NEVER
-        self._back_off = BACK_OFF_SECONDS
+        self._retry_at = dict.fromkeys(Direction, NEVER)  # one that cannot be done does not hold up the others
+        self._back_off = dict.fromkeys(Direction, BACK_OFF_SECONDS)
         self._settle = False  # ranks may have memory that no block is handed out for: experts could come home
         self._decided: tuple[float, Option] = (NEVER, Option.NONE)
 
@@ -112,11 +113,11 @@ class Controller:
             if self.balloon.sweep():
                 self.balloon.finish_shrink()
                 self._start(shrink(self.balloon.physical))
-        elif at < self._retry_at or self.shape.dry:
+        elif self.shape.dry:
             return
-        elif self._quiet(at):
+        elif self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
             self._come_home(now, at)
-        elif self.outlook is not None and self.outlook.swaps:
+        elif self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
             self._start(Order(Direction.SWAP, self.balloon.physical))
 
     def busy(self) -> bool:
@@ -175,7 +176,11 @@ class Controller:
     def _grow_ahead(self, now: Now, at: float) -> None:
         commit = self.handle.value * (self.outlook.handles if self.outlook else 0)
         dwell = max(DWELL_SECONDS, DWELL_COMMITS * commit)
-        if at < self._retry_at or at - self._shrank < dwell or (not self.balloon.parked and not self.shape.dry):
+        if (
+            at < self._retry_at[Direction.GROW]
+            or at - self._shrank < dwell
+            or (not self.balloon.parked and not self.shape.dry)
+        ):
             return
         if self._decide(now, cached=True) is Option.OFFLOAD and not self.shape.dry:
             self._start(grow(min(self.balloon.physical + self.shape.step, self.balloon.virtual)))
@@ -183,7 +188,7 @@ class Controller:
     def emergency(self, now: Now, victim_tokens: int, victim_blocks: int) -> bool:
         """A request found no block. Returns whether there are more now; if not, it is preempted or waits."""
         at = self.clock()
-        if self.shape.dry or at < self._retry_at or not self.balloon.parked:
+        if self.shape.dry or at < self._retry_at[Direction.GROW] or not self.balloon.parked:
             if self.shape.dry:
                 self._decide(now, cached=False, victim=(victim_tokens, victim_blocks))
             return False
@@ -285,10 +290,10 @@ class Controller:
         elif not ok:
             self._settle = True
         if not ok or (direction is not Direction.SHRINK and not outcome.changed and not new):
-            self._retry_at = self.clock() + self._back_off
-            self._back_off = min(2 * self._back_off, BACK_OFF_MOST)
+            self._retry_at[direction] = self.clock() + self._back_off[direction]
+            self._back_off[direction] = min(2 * self._back_off[direction], BACK_OFF_MOST)
             return False
-        self._back_off = BACK_OFF_SECONDS
+        self._back_off[direction] = BACK_OFF_SECONDS
         self._observed = NEVER  # what was asked before has come to pass
         if new:
             self._grew = self.clock()

@@ -9,6 +9,7 @@ has_requests          an engine without requests goes on stepping until experts 
 from __future__ import annotations
 
 import logging
+import math
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from ballast_vamp.commit import Coordinator
 from ballast_vamp.config import Config, Mode
 from ballast_vamp.controller import Controller, Now, Shape
 from ballast_vamp.cost import Outlook
-from ballast_vamp.learn import Reuse, StepMix, StepTimes
+from ballast_vamp.learn import Fading, Reuse, StepMix, StepTimes
 from ballast_vamp.plugin import tell
 from ballast_vamp.reasons import Disabled, Reason
 
@@ -95,6 +96,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_ranks = ranks
         self._vamp_watermark()
         self._vamp_times, self._vamp_mix, self._vamp_reuse = StepTimes(), StepMix(), Reuse()
+        self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
         shape = Shape(
@@ -157,6 +159,7 @@ class VampMixin(_Base):  # type: ignore[misc]
             found = look_up(request)
             if not request.num_preemptions:
                 reuse.kept(sum(len(blocks) for blocks in found[0].blocks))
+                self._vamp_hits.add(found[1] / max(1, request.num_tokens))
                 reuse.asked(request.block_hashes, time.monotonic())
             return found
 
@@ -230,8 +233,9 @@ class VampMixin(_Base):  # type: ignore[misc]
         tokens = self.block_size
         grows = running * AHEAD_SECONDS / max(self._vamp_mix.seconds, 1e-3) / tokens
         prompts = 0
+        missed = 1.0 - self._vamp_hits.value
         for request, _ in zip(self.waiting, range(8), strict=False):
-            prompts += -(-(request.num_tokens - request.num_computed_tokens) // tokens)
+            prompts += math.ceil(missed * (request.num_tokens - request.num_computed_tokens) / tokens)
         groups = len(self.kv_cache_config.kv_cache_groups)
         context = sum(request.num_computed_tokens for request in self.running) / max(1, running)
         return Now(

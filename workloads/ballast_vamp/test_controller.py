@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -180,6 +180,14 @@ def test_a_rank_that_cannot_leaves_blocks_parked_and_is_asked_ever_less(step: St
     engine.clock.now += 60
     engine.run(5, now(need=12))
     assert engine.controller.balloon.physical >= 16
+
+
+def test_a_swap_that_cannot_be_done_holds_up_no_grow() -> None:
+    engine = Engine()
+    observe = engine.controller.observe
+    engine.controller.observe = lambda mix, blocks: replace(observe(mix, blocks), swaps=4)
+    engine.run(3, now())
+    assert engine.controller.emergency(now(), 4000, 8)
 
 
 def test_a_dry_run_decides_and_moves_nothing() -> None:
