@@ -40,10 +40,9 @@ HORIZON_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the engine. step: blocks of a chunk. floor: blocks that must keep memory. block_bytes: over all layers."""
+    """Of the engine. step: blocks of a chunk. block_bytes: over all layers."""
 
     step: int
-    floor: int
     block_tokens: int
     block_bytes: int
     dry: bool = False

@@ -91,7 +91,7 @@ class VampMixin(_Base):  # type: ignore[misc]
                 raise Disabled(Reason(told.disabled[0]), f"rank {rank}: {told.disabled[1]}")
         pool = self.kv_cache_manager.block_pool
         physical = min(told.physical for told in ranks)
-        floor = self._vamp_floor(physical)
+        self._vamp_require(physical)
         balloon = Balloon(pool, physical)
         self._vamp_ranks = ranks
         self._vamp_watermark()
@@ -101,7 +101,6 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
         shape = Shape(
             step=max(1, config.chunk_bytes // ranks[0].block_bytes),
-            floor=floor,
             block_tokens=compat.block_tokens(self.kv_cache_config),
             block_bytes=ranks[0].block_bytes,
             dry=config.mode is Mode.DRY_RUN,
@@ -111,11 +110,9 @@ class VampMixin(_Base):  # type: ignore[misc]
         dma, zero_copy = min(r.dma for r in ranks), min(r.zero_copy for r in ranks)
         return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy)
 
-    def _vamp_floor(self, physical: int) -> int:
-        """Blocks that one request of the greatest length needs, with one for each sequence besides.
-
-        Raises ValueError, as vLLM itself does, if they have no memory of their own: the rest cannot be promised.
-        """
+    def _vamp_require(self, physical: int) -> None:
+        """Raise ValueError, as vLLM itself does, unless one request of the greatest length, and one block for each
+        sequence, fit in blocks that have memory of their own: the others cannot be promised."""
         longest: int = compat.longest_request_blocks(self.kv_cache_config, self.vllm_config)
         least: int = max(longest, self.max_num_running_reqs + 1) + 1
         if physical < least:
@@ -124,7 +121,6 @@ class VampMixin(_Base):  # type: ignore[misc]
                 f"and {self.max_num_running_reqs} sequences need {least}; raise --kv-cache-memory-bytes or "
                 "--gpu-memory-utilization, or lower --max-model-len or --max-num-seqs"
             )
-        return least
 
     def _vamp_observe(self, mix: Any, blocks: int) -> Outlook:
         """Ranks route alike; where their numbers differ the worst counts."""

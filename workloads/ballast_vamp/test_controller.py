@@ -39,7 +39,7 @@ class Engine:
         self.ranks = Ranks(2, self.fault, on=1)
         self.pool = Pool(60)
         balloon = Balloon(self.pool, 10)
-        shape = Shape(step=6, floor=8, block_tokens=512, block_bytes=1 << 20, dry=self.dry)
+        shape = Shape(step=6, block_tokens=512, block_bytes=1 << 20, dry=self.dry)
         self.controller = Controller(
             balloon, Coordinator(self.ranks.call, self.clock), self.observe, shape, 55e9, 50e9, clock=self.clock
         )
