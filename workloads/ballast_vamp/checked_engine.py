@@ -1,4 +1,4 @@
-"""An engine that is made to move pages, and what must not change meanwhile: the work of `python -m ballast_vamp check`."""
+"""An engine that is made to move pages, and what must not change meanwhile; `python -m ballast_vamp check` runs it."""
 
 from __future__ import annotations
 

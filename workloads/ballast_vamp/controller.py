@@ -34,15 +34,15 @@ BACK_OFF_MOST = 30.0
 FLAT = 0.05  # share of the traffic on the coldest quarter of the bytes, above which nothing is cold enough
 HANDLE_SECONDS = 67e-6
 NEVER = float("-inf")
+NOTHING = 0.05  # request-seconds that are not worth a thought
 HORIZON_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the engine. step: blocks of a chunk. floor: blocks that must keep memory. block_bytes: over all layers."""
+    """Of the engine. step: blocks of a chunk. block_bytes: over all layers."""
 
     step: int
-    floor: int
     block_tokens: int
     block_bytes: int
     dry: bool = False
@@ -82,9 +82,10 @@ class Controller:
         self.handle = Fading(HANDLE_SECONDS)
         self.horizon = Fading(HORIZON_SECONDS)
         self.home = self.balloon.physical
-        self._observed = self._grew = self._shrank = self._retry_at = NEVER
-        self._quiet_since, self._pressed_since = -NEVER, NEVER
-        self._back_off = BACK_OFF_SECONDS
+        self._observed = self._grew = self._shrank = NEVER
+        self._quiet_since, self._pressed_since, self._active = -NEVER, NEVER, NEVER
+        self._retry_at = dict.fromkeys(Direction, NEVER)  # one that cannot be done does not hold up the others
+        self._back_off = dict.fromkeys(Direction, BACK_OFF_SECONDS)
         self._settle = False  # ranks may have memory that no block is handed out for: experts could come home
         self._decided: tuple[float, Option] = (NEVER, Option.NONE)
 
@@ -101,6 +102,8 @@ class Controller:
             self.look(now)
         pressed = self.balloon.blank(now.need) < now.need
         self._follow(pressed, at)
+        if now.running or now.waiting:
+            self._active = at
         if pressed:
             if self.balloon.shrinking:
                 self.balloon.cancel_shrink()
@@ -109,11 +112,11 @@ class Controller:
             if self.balloon.sweep():
                 self.balloon.finish_shrink()
                 self._start(shrink(self.balloon.physical))
-        elif at < self._retry_at or self.shape.dry:
+        elif self.shape.dry:
             return
-        elif self._quiet(at):
-            self._come_home()
-        elif self.outlook is not None and self.outlook.swaps:
+        elif self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
+            self._come_home(now, at)
+        elif self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
             self._start(Order(Direction.SWAP, self.balloon.physical))
 
     def busy(self) -> bool:
@@ -121,12 +124,28 @@ class Controller:
         away = bool(self.coordinator.pending) or self.balloon.physical > self.home or self._settle
         return away and not self.shape.dry and self.clock() - self._quiet_since < HOME_SECONDS
 
-    def _come_home(self) -> None:
+    def _come_home(self, now: Now, at: float) -> None:
         """Take the next blocks back, or, where none is left to take, bring home what a failure left on the host."""
         if self.balloon.physical > self.home:
-            self.balloon.begin_shrink(max(self.home, self.balloon.physical - self.shape.step))
+            cut = max(self.home, self.balloon.physical - self.shape.step)
+            if self._lost_prefixes(now, cut, at) <= self._saved_reads(now, cut) + NOTHING:
+                self.balloon.begin_shrink(cut)
         elif self._settle:
             self._start(shrink(self.balloon.physical))
+
+    def _lost_prefixes(self, now: Now, cut: int, at: float) -> float:
+        """Request-seconds to compute what is cached from `cut` on; half as likely after each gap without requests."""
+        chance: float = now.reuse * 2.0 ** -((at - self._active) / max(now.gap, 0.1))
+        tokens = self.balloon.cached_above(cut) * self.shape.block_tokens
+        return chance * (1 + now.running + now.waiting) * now.prefill.seconds(tokens, now.context)
+
+    def _saved_reads(self, now: Now, cut: int) -> float:
+        """Request-seconds that steps would no longer wait for the experts which come home with these blocks."""
+        if self.outlook is None:
+            return 0.0
+        part = (self.balloon.physical - cut) / max(1, self.balloon.physical - self.home)
+        read = now.mix.decode_rate * self.outlook.decode_now + now.mix.prefill_rate * self.outlook.prefill_now
+        return now.running * self.horizon.value * part * read / self.zero_copy
 
     def _quiet(self, at: float) -> bool:
         return at - self._quiet_since >= QUIET_SECONDS and at - self._grew >= DWELL_SECONDS
@@ -156,7 +175,11 @@ class Controller:
     def _grow_ahead(self, now: Now, at: float) -> None:
         commit = self.handle.value * (self.outlook.handles if self.outlook else 0)
         dwell = max(DWELL_SECONDS, DWELL_COMMITS * commit)
-        if at < self._retry_at or at - self._shrank < dwell or (not self.balloon.parked and not self.shape.dry):
+        if (
+            at < self._retry_at[Direction.GROW]
+            or at - self._shrank < dwell
+            or (not self.balloon.parked and not self.shape.dry)
+        ):
             return
         if self._decide(now, cached=True) is Option.OFFLOAD and not self.shape.dry:
             self._start(grow(min(self.balloon.physical + self.shape.step, self.balloon.virtual)))
@@ -164,7 +187,7 @@ class Controller:
     def emergency(self, now: Now, victim_tokens: int, victim_blocks: int) -> bool:
         """A request found no block. Returns whether there are more now; if not, it is preempted or waits."""
         at = self.clock()
-        if self.shape.dry or at < self._retry_at or not self.balloon.parked:
+        if self.shape.dry or at < self._retry_at[Direction.GROW] or not self.balloon.parked:
             if self.shape.dry:
                 self._decide(now, cached=False, victim=(victim_tokens, victim_blocks))
             return False
@@ -266,10 +289,10 @@ class Controller:
         elif not ok:
             self._settle = True
         if not ok or (direction is not Direction.SHRINK and not outcome.changed and not new):
-            self._retry_at = self.clock() + self._back_off
-            self._back_off = min(2 * self._back_off, BACK_OFF_MOST)
+            self._retry_at[direction] = self.clock() + self._back_off[direction]
+            self._back_off[direction] = min(2 * self._back_off[direction], BACK_OFF_MOST)
             return False
-        self._back_off = BACK_OFF_SECONDS
+        self._back_off[direction] = BACK_OFF_SECONDS
         self._observed = NEVER  # what was asked before has come to pass
         if new:
             self._grew = self.clock()

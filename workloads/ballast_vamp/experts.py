@@ -83,10 +83,13 @@ class Counter:
         def capture(ids: Any) -> None:
             if before is not None:
                 before(ids)
-            if self._kernel is not None and ids.is_contiguous():
-                self._kernel(ids, self.slots[layer], self.counts[:, layer], self.step)
-            else:
+            if self._kernel is None:
                 self._count(layer, ids)
+                return
+            packed = ids.contiguous()
+            self._kernel(packed, self.slots[layer], self.counts[:, layer], self.step)
+            if packed is not ids:
+                ids.copy_(packed)
 
         return capture
 

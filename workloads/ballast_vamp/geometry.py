@@ -108,12 +108,13 @@ def lay_out(
     A part that begins within a page shares it with the end of the part before; such a page is backed from the start,
     and the last block or two that would need it stay unused.
     """
-    extents, regions = [], []
+    extents, regions, covered = [], [], 0
     for part in parts:
-        first, end = part.start // page * page, part.start + virtual * part.block_bytes
+        first, end = max(part.start // page * page, covered), part.start + virtual * part.block_bytes
         backed = max((part.start + physical * part.block_bytes) // page * page, -(-part.start // page) * page)
         limit = max(end // page * page, backed)
         if backed > first:
             extents.append((first, backed - first))
+            covered = backed
         regions.append(Region(part.block_bytes, backed - part.start, limit - part.start))
     return extents, regions

@@ -125,11 +125,18 @@ def refuse_unsupported(made: Any) -> None:
         "--enable-sleep-mode is set": getattr(model, "enable_sleep_mode", False),
         "--num-gpu-blocks-override is set; use --kv-cache-memory-bytes": cache.num_gpu_blocks_override is not None,
         "weights are offloaded by --cpu-offload-gb or --offload-backend": _offloads(offload, cache),
+        "--enable-return-routed-experts is set": _returns_routes(made),
         "the KV connector registers the cache for RDMA": _pins_cache(made.kv_transfer_config),
     }
     for words, there in refused.items():
         if there:
             raise Disabled(Reason.UNSUPPORTED_OPTION, words)
+
+
+def _returns_routes(made: Any) -> bool:
+    """Whether vLLM would put its own hook for routes in the place of ours, after the model was loaded."""
+    places = (made.model_config, getattr(made, "aux_output_config", None))
+    return any(getattr(place, "enable_return_routed_experts", False) for place in places)
 
 
 def _offloads(offload: Any, cache: Any) -> bool:

@@ -109,31 +109,23 @@ def _timed(vmm: CudaVmm, work: Callable[[], object]) -> float:
 
 
 def _measure(vmm: CudaVmm) -> dict[str, Any]:
-    """Seconds a handle for each call, by handle size, over 512 MiB; and bytes a second of copies."""
-    rows = []
-    for mib in HANDLE_MIB:
-        size = mib << 20
-        count = TOTAL // size
-        address = vmm.reserve(TOTAL)
-        handles: list[Any] = []
-        host = vmm.create(size, Where.HOST)
-        row: dict[str, Any] = {"handle_mib": mib}
-        row["create_device_us"] = (
-            1e6
-            / count
-            * _timed(
-                vmm,
-                lambda h=handles, n=count, s=size: h.extend(vmm.create(s, Where.DEVICE) for _ in range(n)),  # type: ignore[misc]
-            )
-        )
-        places = [address + n * size for n in range(count)]
-        row["map_us"] = 1e6 / count * _timed(vmm, lambda p=places, s=size, h=handles: _all(vmm.map, p, s, h))  # type: ignore[misc]
-        row["unmap_us"] = 1e6 / count * _timed(vmm, lambda p=places, s=size: _all(vmm.unmap, p, s))  # type: ignore[misc]
-        row["remap_us"] = row["map_us"] + row["unmap_us"]
-        for handle in [*handles, host]:
-            vmm.release(handle)
-        rows.append(row)
-    return {"remap": rows, **_speeds(vmm)}
+    """Microseconds a handle for each call, by handle size, over 512 MiB; and bytes a second of copies."""
+    return {"remap": [_remap(vmm, mib) for mib in HANDLE_MIB], **_speeds(vmm)}
+
+
+def _remap(vmm: CudaVmm, mib: int) -> dict[str, Any]:
+    size = mib << 20
+    count = TOTAL // size
+    address = vmm.reserve(TOTAL)
+    places = [address + n * size for n in range(count)]
+    handles: list[Any] = []
+    create = _timed(vmm, lambda: handles.extend(vmm.create(size, Where.DEVICE) for _ in range(count)))
+    mapped = _timed(vmm, lambda: _all(vmm.map, places, size, handles))
+    unmapped = _timed(vmm, lambda: _all(vmm.unmap, places, size))
+    for handle in handles:
+        vmm.release(handle)
+    seconds = {"create_us": create, "map_us": mapped, "unmap_us": unmapped, "remap_us": mapped + unmapped}
+    return {"handle_mib": mib, **{name: round(1e6 * value / count, 1) for name, value in seconds.items()}}
 
 
 def _all(call: Callable[..., None], places: list[int], size: int, *handles: list[Any]) -> None:

@@ -180,6 +180,9 @@ class Rank:
             if offload.copy:
                 self._copy_out(offload.unit, offload.host)
                 copied += self.table.units[offload.unit].bytes
+        if prepared.plan.reclaims:
+            # A step that was launched before its request ended still writes to blocks that are parked by now.
+            self.store.vmm.synchronize()
         for restore in prepared.plan.restores:
             host = self.table.copy_of(restore.unit)
             assert host is not None

@@ -9,6 +9,7 @@ has_requests          an engine without requests goes on stepping until experts 
 from __future__ import annotations
 
 import logging
+import math
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from ballast_vamp.commit import Coordinator
 from ballast_vamp.config import Config, Mode
 from ballast_vamp.controller import Controller, Now, Shape
 from ballast_vamp.cost import Outlook
-from ballast_vamp.learn import Reuse, StepMix, StepTimes
+from ballast_vamp.learn import Fading, Reuse, StepMix, StepTimes
 from ballast_vamp.plugin import tell
 from ballast_vamp.reasons import Disabled, Reason
 
@@ -90,16 +91,16 @@ class VampMixin(_Base):  # type: ignore[misc]
                 raise Disabled(Reason(told.disabled[0]), f"rank {rank}: {told.disabled[1]}")
         pool = self.kv_cache_manager.block_pool
         physical = min(told.physical for told in ranks)
-        floor = self._vamp_floor(physical)
+        self._vamp_require(physical)
         balloon = Balloon(pool, physical)
         self._vamp_ranks = ranks
         self._vamp_watermark()
         self._vamp_times, self._vamp_mix, self._vamp_reuse = StepTimes(), StepMix(), Reuse()
+        self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
         shape = Shape(
             step=max(1, config.chunk_bytes // ranks[0].block_bytes),
-            floor=floor,
             block_tokens=compat.block_tokens(self.kv_cache_config),
             block_bytes=ranks[0].block_bytes,
             dry=config.mode is Mode.DRY_RUN,
@@ -109,11 +110,9 @@ class VampMixin(_Base):  # type: ignore[misc]
         dma, zero_copy = min(r.dma for r in ranks), min(r.zero_copy for r in ranks)
         return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy)
 
-    def _vamp_floor(self, physical: int) -> int:
-        """Blocks that one request of the greatest length needs, with one for each sequence besides.
-
-        Raises ValueError, as vLLM itself does, if they have no memory of their own: the rest cannot be promised.
-        """
+    def _vamp_require(self, physical: int) -> None:
+        """Raise ValueError, as vLLM itself does, unless one request of the greatest length, and one block for each
+        sequence, fit in blocks that have memory of their own: the others cannot be promised."""
         longest: int = compat.longest_request_blocks(self.kv_cache_config, self.vllm_config)
         least: int = max(longest, self.max_num_running_reqs + 1) + 1
         if physical < least:
@@ -122,7 +121,6 @@ class VampMixin(_Base):  # type: ignore[misc]
                 f"and {self.max_num_running_reqs} sequences need {least}; raise --kv-cache-memory-bytes or "
                 "--gpu-memory-utilization, or lower --max-model-len or --max-num-seqs"
             )
-        return least
 
     def _vamp_observe(self, mix: Any, blocks: int) -> Outlook:
         """Ranks route alike; where their numbers differ the worst counts."""
@@ -157,6 +155,7 @@ class VampMixin(_Base):  # type: ignore[misc]
             found = look_up(request)
             if not request.num_preemptions:
                 reuse.kept(sum(len(blocks) for blocks in found[0].blocks))
+                self._vamp_hits.add(found[1] / max(1, request.num_tokens))
                 reuse.asked(request.block_hashes, time.monotonic())
             return found
 
@@ -230,8 +229,9 @@ class VampMixin(_Base):  # type: ignore[misc]
         tokens = self.block_size
         grows = running * AHEAD_SECONDS / max(self._vamp_mix.seconds, 1e-3) / tokens
         prompts = 0
+        missed = 1.0 - self._vamp_hits.value
         for request, _ in zip(self.waiting, range(8), strict=False):
-            prompts += -(-(request.num_tokens - request.num_computed_tokens) // tokens)
+            prompts += math.ceil(missed * (request.num_tokens - request.num_computed_tokens) / tokens)
         groups = len(self.kv_cache_config.kv_cache_groups)
         context = sum(request.num_computed_tokens for request in self.running) / max(1, running)
         return Now(

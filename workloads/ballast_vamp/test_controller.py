@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -39,7 +39,7 @@ class Engine:
         self.ranks = Ranks(2, self.fault, on=1)
         self.pool = Pool(60)
         balloon = Balloon(self.pool, 10)
-        shape = Shape(step=6, floor=8, block_tokens=512, block_bytes=1 << 20, dry=self.dry)
+        shape = Shape(step=6, block_tokens=512, block_bytes=1 << 20, dry=self.dry)
         self.controller = Controller(
             balloon, Coordinator(self.ranks.call, self.clock), self.observe, shape, 55e9, 50e9, clock=self.clock
         )
@@ -141,6 +141,18 @@ def test_a_pause_between_two_turns_is_not_quiet() -> None:
     assert engine.controller.balloon.physical >= 16
 
 
+def test_prefixes_that_will_be_asked_for_keep_their_memory_until_nobody_comes() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    for block in [engine.pool.take() for _ in range(12)]:
+        assert block is not None
+        engine.pool.give(block, cached=True)
+    engine.run(20, now(running=2, waiting=0))
+    assert engine.controller.balloon.physical == 16
+    engine.run(30, now(running=0, waiting=0))
+    assert engine.controller.balloon.physical == 10
+
+
 def test_blocks_in_use_are_waited_for() -> None:
     engine = Engine()
     engine.controller.grow(6)
@@ -168,6 +180,14 @@ def test_a_rank_that_cannot_leaves_blocks_parked_and_is_asked_ever_less(step: St
     engine.clock.now += 60
     engine.run(5, now(need=12))
     assert engine.controller.balloon.physical >= 16
+
+
+def test_a_swap_that_cannot_be_done_holds_up_no_grow() -> None:
+    engine = Engine()
+    observe = engine.controller.observe
+    engine.controller.observe = lambda mix, blocks: replace(observe(mix, blocks), swaps=4)
+    engine.run(3, now())
+    assert engine.controller.emergency(now(), 4000, 8)
 
 
 def test_a_dry_run_decides_and_moves_nothing() -> None:

@@ -34,6 +34,15 @@ def test_a_grow_takes_the_coldest_experts_and_a_shrink_brings_the_hottest_home()
     made.check(13)
 
 
+def test_parked_blocks_are_written_only_after_steps_that_may_still_write_them() -> None:
+    made = machine()
+    carry_out(made, Direction.GROW, 16)
+    calls: list[str] = []
+    made.vmm.fail = calls.append
+    made.rank.prepare(next(EPOCH), Order(Direction.SHRINK, 10))
+    assert calls.index("synchronize") < calls.index("copy")
+
+
 def test_an_order_that_is_repeated_changes_nothing() -> None:
     made = machine()
     assert carry_out(made, Direction.GROW, 20)
