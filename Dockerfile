@@ -2,8 +2,9 @@
 # can be reached; elsewhere `docker build --target operator .` does. Layers go from what changes rarely to what changes
 # often, so an edit of our source costs a copy and not a reinstallation.
 ARG BASE=debian:trixie-slim
-# What vLLM comes from: the stage below for CPUs, or an image for GPUs, as vllm/vllm-openai:v0.26.0.
+# What vLLM comes from: for CPUs the stage below, for GPUs what its project publishes.
 ARG SERVING_BASE=serving-base
+ARG SERVING_GPU_BASE=vllm/vllm-openai:v0.26.0
 
 FROM ${BASE} AS python
 RUN apt-get update -q \
@@ -43,8 +44,8 @@ COPY --from=requirements /cfr.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m pip install -q --no-compile --target /opt/ballast/site -r cfr.txt \
  && cd /opt/ballast/site && rm -rf numba/tests llvmlite/tests \
-# Of pyarrow only what writes Parquet files: no servers, clouds or query plans.
-    pyarrow/*flight* pyarrow/*s3* pyarrow/*substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
+# Of pyarrow only what writes Parquet files: no servers and no clouds. Query plans are linked to the rest.
+    pyarrow/*flight* pyarrow/*s3* pyarrow/_substrait* pyarrow/*gcs* pyarrow/*azure* pyarrow/tests pyarrow/include pyarrow/src \
  && rm -f pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
  && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ballast/site
 
@@ -95,6 +96,7 @@ COPY --from=cfr-wheels /opt/ballast/site site
 COPY workloads/ballast_cfr app/ballast_cfr
 # The inner loops are compiled into the image: a pod then starts solving at once.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -c "from ballast_cfr.export import parquet" \
  && python3 -m ballast_cfr warm
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_cfr"]
@@ -156,11 +158,29 @@ COPY --from=vllm-rest /opt/ballast/site site
 # Threads are bound by nobody: a pod shares its node.
 ENV VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
 
+# What we add to vLLM. It finds plugins by the entry points of installed packages; VAMP's does nothing unless asked.
+FROM python AS serving-app
+WORKDIR /opt/ballast
+COPY workloads/ballast_serving app/ballast_serving
+COPY workloads/ballast_vamp app/ballast_vamp
+COPY pyproject.toml .
+RUN PYTHONPATH=app PYTHONDONTWRITEBYTECODE=1 python3 -m ballast_serving.plugins pyproject.toml app
+
 FROM ${SERVING_BASE} AS serving
 WORKDIR /opt/ballast
 ENV PYTHONPATH=/opt/ballast/app:/opt/ballast/site PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-COPY workloads/ballast_serving app/ballast_serving
+COPY --from=serving-app /opt/ballast/app app
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
  && python3 -m ballast_serving check -- --max-model-len=4096
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "ballast_serving"]
+
+# The same on vLLM for NVIDIA GPUs, which brings its own Python.
+FROM ${SERVING_GPU_BASE} AS serving-gpu
+WORKDIR /opt/ballast
+ENV PYTHONPATH=/opt/ballast/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
+COPY --from=serving-app /opt/ballast/app app
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash app \
+ && python3 -m ballast_serving --help > /dev/null
 USER 65532:65532
 ENTRYPOINT ["python3", "-m", "ballast_serving"]

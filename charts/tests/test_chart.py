@@ -331,6 +331,10 @@ def test_the_serving_dashboard_asks_for_metrics_that_routers_have() -> None:
     assert {"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"} <= {
         name for text in asked for name in re.findall(r"vllm:\w+", text)
     }
+    vamp = pytest.importorskip("ballast_vamp.metrics")
+    ours = {name for text in asked for name in re.findall(r"vamp:\w+", text)}
+    assert ours >= {"vamp:kv_bytes_physical", "vamp:expert_bytes_host", "vamp:disabled_info"}
+    assert {vamp.family_of(name) for name in ours} <= vamp.HELP.keys()
 
 
 def test_notes_say_what_is_watched_and_what_an_uninstall_would_take() -> None:

@@ -121,6 +121,19 @@ class Game(Model):
     )
 
 
+class Batch(Model):
+    """Where the file of a batch comes from: exactly one of configMapKeyRef and persistentVolumeClaim."""
+
+    exactly_one_of: ClassVar = ("configMapKeyRef", "persistentVolumeClaim")
+
+    config_map_key_ref: ConfigMapKeyRef | None = field(
+        'The file in a ConfigMap of this namespace. A line is one solve, such as {"name": "wide", "ranges": [{}, {}]}; '
+        "docs/cfrsolve.md has all fields.",
+        absent=None,
+    )
+    persistent_volume_claim: VolumePath | None = field("The file on a volume; it is mounted read-only.", absent=None)
+
+
 class Stop(Model):
     """When the solve ends. At least one of exploitability, maxIterations and maxSeconds; the first one met ends it."""
 
@@ -229,7 +242,9 @@ class Output(Model):
     """Where the strategy goes. One of up to 1 MiB is in the ConfigMap NAME-strategy in any case."""
 
     persistent_volume_claim: VolumePath | None = field(
-        "A file on a volume of yours for the whole strategy, whatever its size; it outlives the object.", absent=None
+        "A file on a volume of yours for the whole strategy, whatever its size; it outlives the object. With batch: a "
+        "folder, with a file for each of its solves.",
+        absent=None,
     )
     format: OutputFormat = field(
         "Format of the file on the volume. JSON: one document, best for small games. CSV: one line an action. Parquet: "
@@ -244,9 +259,15 @@ class CFRSolveSpec(Model):
     immutable_but_for: ClassVar = ("suspend", "ttlSecondsAfterFinished")
     rules: ClassVar = (
         Rule(
+            "!has(self.batch) || !(self.device == 'CUDA' && has(self.algorithm.precision)"
+            " && self.algorithm.precision == 'Mixed')",
+            "algorithm.precision Mixed is not for a batch on a GPU; remove it, or choose device CPU",
+            ".algorithm.precision",
+        ),
+        Rule(
             "!has(self.template) || !has(self.template.volumes)"
-            " || !self.template.volumes.exists(v, v.name in ['scratch', 'checkpoint', 'game', 'output'])",
-            "template.volumes: scratch, checkpoint, game and output are the solver's own volumes; use another name",
+            " || !self.template.volumes.exists(v, v.name in ['scratch', 'checkpoint', 'game', 'batch', 'output'])",
+            "template.volumes: scratch, checkpoint, game, batch and output are the solver's own; use another name",
             ".template.volumes",
         ),
         Rule(
@@ -268,6 +289,11 @@ class CFRSolveSpec(Model):
         default=Device.AUTO,
     )
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    batch: Batch | None = field(
+        "Many solves of the game, which differ in payoffs, ranges, locks and masks; `stop` holds for each of them. "
+        "Unset: one solve.",
+        absent=None,
+    )
     output: Output = field(default_factory=Output, shown=False)
     template: Template = field(default_factory=Template)
     suspend: bool = field(
@@ -307,9 +333,13 @@ class ResultReference(Model):
     model_config = ConfigDict(extra="ignore")
 
     config_map_ref: LocalObjectReference | None = field(
-        "ConfigMap with strategy.csv and summary.json; absent if the strategy is over 1 MiB.", absent=None
+        "ConfigMap with strategy.csv and summary.json; absent if the strategy is over 1 MiB. Of a batch: with "
+        "instances.csv, summary.json and a file for each solve.",
+        absent=None,
     )
-    persistent_volume_claim: VolumePath | None = field("Volume and path of the whole strategy.", absent=None)
+    persistent_volume_claim: VolumePath | None = field(
+        "Volume and path of the whole strategy; of a batch, of the folder with all of them.", absent=None
+    )
 
 
 class CFRSolveStatus(Model):
@@ -323,13 +353,17 @@ class CFRSolveStatus(Model):
     observed_generation: int | None = field("Generation of the spec that this describes.", absent=None)
     iteration: int | None = field("Iterations done.", absent=None)
     exploitability: SignedDecimal | None = field(
-        "Exploitability of the average strategies at the last check, in the game's payoffs.", absent=None
+        "Exploitability of the average strategies at the last check, in the game's payoffs; at the end of a batch, the "
+        "largest of all.",
+        absent=None,
     )
     value: SignedDecimal | None = field(
         "Value of the game for the first player, in payoffs, under the average strategies.", absent=None
     )
     iterations_per_second: SignedDecimal | None = field("Iterations per second at the last look.", absent=None)
     eta_seconds: int | None = field("Seconds until the stop rule is met, by the present trend.", absent=None)
+    instances: int | None = field("Solves of the batch.", absent=None)
+    instances_done: int | None = field("Solves of the batch that have ended.", absent=None)
     start_time: Time | None = field("When the first pod began to solve.", absent=None)
     completion_time: Time | None = field("When the solve was Complete or Failed.", absent=None)
     result: ResultReference | None = field(absent=None)

@@ -16,7 +16,8 @@ from ballast_api.meta import Time
 class Type(StrEnum):
     """What a condition is about. Jobs have the first four; long-running kinds have Ready to wait for, and the rest.
 
-    The last four are a memory region's: composed at the appliance, offered to pods, taken by a claim, not as it should.
+    VampActive and VampDisabled are a serving's that asks for VAMP. The last four are a memory region's: composed at the
+    appliance, offered to pods, taken by a claim, not as it should.
     """
 
     PROGRESSING = "Progressing"
@@ -26,6 +27,8 @@ class Type(StrEnum):
     READY = "Ready"
     AVAILABLE = "Available"
     AUTOSCALING = "Autoscaling"
+    VAMP_ACTIVE = "VampActive"
+    VAMP_DISABLED = "VampDisabled"
     COMPOSED = "Composed"
     PUBLISHED = "Published"
     ALLOCATED = "Allocated"
@@ -95,6 +98,21 @@ class Reason(StrEnum):
     METRICS_UNAVAILABLE = "MetricsUnavailable"
     AUTOSCALER_CONFLICT = "AutoscalerConflict"
     AUTOSCALER_OFF = "AutoscalerOff"
+    # VAMP: how it goes, and the plugin's own reasons to stay out (ballast_vamp/reasons.py)
+    BALANCING = "Balancing"
+    RANKS_DISAGREE = "RanksDisagree"
+    PLUGIN_MISSING = "PluginMissing"
+    DRY_RUN = "DryRun"
+    VERSION_MISMATCH = "VersionMismatch"
+    BAD_CONFIGURATION = "BadConfiguration"
+    NOT_MOE = "NotMoE"
+    NO_CUDA = "NoCuda"
+    NO_VMM = "NoVmm"
+    UNSUPPORTED_BACKEND = "UnsupportedBackend"
+    UNSUPPORTED_OPTION = "UnsupportedOption"
+    HOST_MEMORY_TOO_SMALL = "HostMemoryTooSmall"
+    ROUTING_TOO_FLAT = "RoutingTooFlat"
+    UNKNOWN_REASON = "UnknownReason"
     # a memory region on its way
     RESERVED = "Reserved"
     COMPOSING = "Composing"

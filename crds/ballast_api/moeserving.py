@@ -12,6 +12,8 @@ from ballast_api.conditions import Conditions
 from ballast_api.engine import Engine, ModelSource, Parallelism
 from ballast_api.meta import Metadata, SecretKeyRef, Size, Time
 from ballast_api.template import PodTemplate, Template
+from ballast_api.vamp import RULES as VAMP_RULES
+from ballast_api.vamp import Vamp
 
 
 class RoutingPolicy(StrEnum):
@@ -173,7 +175,7 @@ class Cache(Model):
     )
 
 
-OWN_VOLUMES = ("scratch", "cache", "shm", "model")
+OWN_VOLUMES = ("scratch", "cache", "shm", "model", "vamp-profile")
 OWN_FOLDERS = ("/tmp", "/ballast", "/dev/shm")
 
 
@@ -200,6 +202,7 @@ class MoEServingSpec(Model):
             "template.resourceClaims: devices is the name of the claim made for spec.devices; use another name",
             ".template.resourceClaims",
         ),
+        *VAMP_RULES,
     )
 
     model: ModelSource = field()
@@ -226,6 +229,7 @@ class MoEServingSpec(Model):
     access: Access = field(default_factory=Access)
     cache: Cache = field(default_factory=Cache)
     shared_memory: Size = field("Size of /dev/shm in each pod of the engine.", default="1Gi")
+    vamp: Vamp | None = field(absent=None)
     template: PodTemplate = field(default_factory=PodTemplate)
 
 
@@ -280,7 +284,8 @@ class MoEServingStatus(Model):
     )
     conditions: Conditions = field(
         "What the object says of itself: Ready (all replicas serve what the spec asks for), Available (requests are "
-        "answered, if after a wait), Progressing (a rollout goes on), Autoscaling (replicas follow the load).",
+        "answered, if after a wait), Progressing (a rollout goes on), Autoscaling (replicas follow the load), "
+        "VampActive (every replica moves memory between experts and KV cache), VampDisabled (one does not, and why).",
         default_factory=list,
         list_map_keys=["type"],
         max_items=32,
@@ -311,6 +316,7 @@ class MoEServing(Kind):
         Column("Available", ".status.availableReplicas", type="integer"),
         Column("Age", ".metadata.creationTimestamp", type="date"),
         Column("URL", ".status.url", priority=1),
+        Column("VAMP", '.status.conditions[?(@.type=="VampActive")].status', priority=1),
         Column("Image", ".status.image", priority=1),
         Column("Selector", ".status.selector", priority=1),
     )

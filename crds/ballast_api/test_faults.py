@@ -48,7 +48,7 @@ def test_a_good_object_has_no_fault() -> None:
         ("spec.output.persistentVolumeClaim", {"claimName": "a", "path": "a/../../b"}, "remove the leading slash"),
         ("spec.template.tolerations", [{"effct": "NoSchedule"}], "tolerations[0].effct is not a field; did you mean"),
         ("spec.template.labels", {"ballast.dev/x": "1"}, "keys that begin with ballast.dev/ are the operator's own"),
-        ("spec.template.volumes", [{"name": "game", "emptyDir": {}}], "are the solver's own volumes; use another name"),
+        ("spec.template.volumes", [{"name": "game", "emptyDir": {}}], "are the solver's own; use another name"),
         ("spec.template.volumeMounts", [{"name": "v", "mountPath": "/ballast/x"}], "mount the volume elsewhere"),
         ("metadata.name", "a" * 53, "metadata.name has 53 characters, but may have at most 52"),
         ("metadata.name", "a.b", "metadata.name of a CFRSolve takes no dots"),

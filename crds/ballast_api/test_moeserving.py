@@ -43,12 +43,31 @@ def test_an_autoscaler_without_metrics_measures_the_queue() -> None:
         ({"parallelism": {"tensor": 3, "nodes": 2}}, "parallelism.nodes must divide"),
         ({"rollout": {"maxSurge": 0, "maxUnavailable": 0}}, "must not both be 0"),
         ({"template": {"resources": {}}}, "spec.template.resources is not a field"),
+        ({"vamp": {}}, "spec.vamp.maxOffload is required"),
+        ({"vamp": {"maxOffload": "8Gi", "minResidentFraction": "1.1"}}, "spec.vamp.minResidentFraction"),
+        ({"vamp": {"maxOffload": "8Gi", "mode": "Off"}}, "spec.vamp.mode"),
+        (
+            {"vamp": {"maxOffload": "8Gi"}, "engine": {"extraArgs": {"scheduler-cls": "x"}}},
+            "scheduler-cls, worker-cls do not go together with vamp; remove them, or vamp",
+        ),
+        (
+            {"vamp": {"maxOffload": "8Gi"}, "parallelism": {"tensor": 2, "expert": True}},
+            "set parallelism.pipeline to 1 and parallelism.expert to false, or remove vamp",
+        ),
         ({"modle": {}}, "spec.modle is not a field; did you mean model?"),
     ],
 )
 def test_a_fault_is_named_with_its_way_out(spec: dict[str, Any], sentence: str) -> None:
     (found,) = faults(with_spec(**spec))
     assert sentence in found
+
+
+def test_vamp_takes_one_size_and_has_a_default_for_all_else() -> None:
+    vamp = MoEServing.model_validate(with_spec(vamp={"maxOffload": "8Gi"})).spec.vamp
+    assert vamp is not None
+    assert (vamp.mode, vamp.host_memory, vamp.chunk_size, vamp.min_resident_fraction) == ("Auto", None, "256Mi", "0.5")
+    assert faults(with_spec(vamp={"maxOffload": "8Gi"}, engine={"extraArgs": {"seed": "1"}})) == []
+    assert faults(with_spec(vamp={"maxOffload": "8Gi"}, parallelism={"tensor": 2})) == []
 
 
 def test_a_name_is_a_service_name_too() -> None:

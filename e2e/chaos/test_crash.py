@@ -32,6 +32,7 @@ def settle_servings(kube: Kube) -> list[Object]:
     """The end state once every serving says why it waits."""
     for name in ("plain", "scaled"):
         kube.until("moe", name, reason("Ready", "InsufficientCapacity"), 90)
+        kube.until("moe", name, reason("Progressing", "RolledOut"), 30)
     kube.until("moe", "scaled", lambda obj: obj["spec"]["replicas"] == 2, 60)
     kube.until("deployment", "scaled-engine", lambda obj: obj["spec"]["replicas"] == 2, 30)
     return end_state(kube)

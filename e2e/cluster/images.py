@@ -33,7 +33,7 @@ SOURCES = {
     "cfr": ("workloads/ballast_cfr",),
     "cfr-gpu": ("workloads/ballast_cfr",),
     "router": ("workloads/ballast_serving",),
-    "serving": ("workloads/ballast_serving",),
+    "serving": ("workloads/ballast_serving", "workloads/ballast_vamp"),
     "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
 

@@ -26,6 +26,7 @@ from e2e.cluster.versions import (
     BRIDGE,
     CONTAINER_TOOLKIT,
     CONTAINERD,
+    COREDNS,
     CTR,
     DEVICE_PLUGIN,
     HOST_LOCAL,
@@ -40,6 +41,13 @@ GPU = "nvidia.com/gpu"
 SOCKET = Path("/run/containerd/containerd.sock")
 CNI_CONFIG = Path("/etc/cni/net.d/10-ballast.conflist")
 CNI_BIN = Path("/opt/cni/bin")
+
+COREFILE = """.:53 {{
+    kubernetes cluster.local {{
+        kubeconfig {kubeconfig}
+    }}
+}}
+"""
 
 # Images hold mount points only; what runs comes from these folders of the machine. /usr as a whole would not do: CDI
 # writes links below /usr/local.
@@ -72,7 +80,8 @@ class GpuNode:
             plane.start_controllers()
         with steps.step("containerd, images"):
             self._containerd()
-        with steps.step("kubelet"):
+        with steps.step("DNS, kubelet"):
+            self._dns()
             self._kubelet()
         with steps.step("device plugin"):
             self._device_plugin()
@@ -112,9 +121,16 @@ class GpuNode:
         shell.wait_for("containerd", SOCKET.is_socket, 30, f"see {self.daemons.log('containerd')}")
         self.load(archive.Image(PAUSE_IMAGE, ["/pause"], NOBODY, files={"/pause": build.path(PAUSE)}))
 
+    def _dns(self) -> None:
+        """Names of Services: routers find their engines by a headless one. Addresses of others are not routed here."""
+        config = self.node.state / "Corefile"
+        config.write_text(COREFILE.format(kubeconfig=self.layout.kubeconfig))
+        self.daemons.start("coredns", [str(build.path(COREDNS)), "-conf", str(config)])
+
     def _kubelet(self) -> None:
         left_out = ("cgroupRoot", "systemReserved", "enforceNodeAllocatable")
         config: dict[str, Any] = {k: v for k, v in node_config.kubelet(self.node).items() if k not in left_out}
+        config["clusterDNS"] = [self.node.ip]
         path = self.node.state / "kubelet.json"
         path.write_text(json.dumps(config))
         flags = {
@@ -137,6 +153,7 @@ class GpuNode:
     def _device_plugin(self) -> None:
         flags = {
             "device-list-strategy": "cdi-cri",
+            # By its plain name: NVIDIA's library takes any other for a program that needs no `hook` before its words.
             "nvidia-cdi-hook-path": self.layout.bin / CONTAINER_TOOLKIT.name,
             "fail-on-init-error": "true",
             "mig-strategy": "none",

@@ -16,10 +16,10 @@ from pathlib import Path
 from e2e.cluster import build, shell, tools
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.steps import Steps
-from e2e.cluster.versions import CONTAINERD, CTR, ETCD, GPU_NODE, K8S, PAUSE, SHIM
+from e2e.cluster.versions import CONTAINERD, COREDNS, CTR, ETCD, GPU_NODE, K8S, PAUSE, SHIM
 
 LARGEST = 60 << 20  # bytes of a part
-PROGRAMS = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR, *GPU_NODE)
+PROGRAMS = (PAUSE, K8S, ETCD, CONTAINERD, SHIM, CTR, COREDNS, *GPU_NODE)
 C_PACKAGES = {"gcc": "gcc", "/usr/include/seccomp.h": "libseccomp-dev"}
 WHEELS = ("pytest>=8", "pytest-asyncio>=0.25", "pytest-timeout>=2.3", "cryptography>=44", "hypothesis>=6.120")
 
@@ -44,11 +44,12 @@ def pack(out: Path, python: str, steps: Steps) -> list[Path]:
 
 
 def _site(site: Path, wheels: Path, python: str) -> None:
-    """Unpack wheels for that Python: what the operator needs, and what runs the scenarios."""
+    """Unpack wheels for that Python: what the operator and routers need, and what runs the scenarios."""
     import tomllib
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["operator"], *WHEELS]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["operator"], *extras["router"], *WHEELS]
     wheels.mkdir(exist_ok=True)
     tools.pip("download", "--only-binary=:all:", "--python-version", python, "-d", str(wheels), *wanted)
     site.mkdir(exist_ok=True)

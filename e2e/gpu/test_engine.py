@@ -1,8 +1,13 @@
 """The engine on a real GPU: the CPU's bits in every regime, variant and update order; skipped where there is none."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+from ballast_cfr.cli.main import main
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.errors import DeviceError
 from ballast_cfr.games import builtin
@@ -157,3 +162,16 @@ def test_mixed_precision_has_the_bits_of_the_cpu() -> None:
         solver.step(200)
     assert same(solvers[1]._engine.arrays(), solvers[0]._engine.arrays())
     assert solvers[1].exploitability() == solvers[0].exploitability()
+
+
+def test_a_batch_job_on_a_gpu_ends_as_on_a_cpu(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [{"name": f"b{number}", "ranges": [{"Ja:": number / 40}, {}]} for number in range(40)]
+    lines[1]["locks"] = [{"infoset": "Qa:", "strategy": [0.25, 0.75]}]
+    lines[2]["masks"] = [{"infoset": "Qa:", "actions": ["raise"]}]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for device in ("cpu", "cuda"):
+        asked = ["job", "--game-builtin", "leduc", "--batch-file", str(tmp_path / "b.jsonl"), "--device", device]
+        assert main([*asked, "--exploitability", "1e-3", "--checkpoint-dir", str(tmp_path / device)]) == 0
+    for line in lines:
+        gpu_file, cpu_file = (tmp_path / d / "results" / f"{line['name']}.csv" for d in ("cuda", "cpu"))
+        assert gpu_file.read_bytes() == cpu_file.read_bytes(), line["name"]

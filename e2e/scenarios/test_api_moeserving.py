@@ -102,7 +102,7 @@ BAD = {
     "class of no cache": (serving(cache={"storageClassName": "fast"}), "add cache.size or remove them"),
     "volume of ours": (
         serving(template={"volumes": [{"name": "shm", "emptyDir": {}}]}),
-        "template.volumes: scratch, cache, shm, model are the engine's own volumes; use another name",
+        "template.volumes: scratch, cache, shm, model, vamp-profile are the engine's own volumes; use another name",
     ),
     "folder of ours": (
         serving(template={"volumes": [], "volumeMounts": [{"name": "x", "mountPath": "/ballast/cache"}]}),
@@ -111,6 +111,20 @@ BAD = {
     "claim of ours": (
         serving(devices={"deviceClassName": "d"}, template={"resourceClaims": [{"name": "devices"}]}),
         "template.resourceClaims: devices is the name of the claim made for spec.devices",
+    ),
+    "vamp without its size": (serving(vamp={}), "spec.vamp.maxOffload: Required value"),
+    "more than all experts": (
+        serving(vamp={"maxOffload": "8Gi", "minResidentFraction": "1.5"}),
+        "spec.vamp.minResidentFraction in body should match",
+    ),
+    "a size of nothing": (serving(vamp={"maxOffload": "0"}), "spec.vamp.maxOffload in body should match"),
+    "a scheduler beside VAMP's": (
+        serving(vamp={"maxOffload": "8Gi"}, engine={"extraArgs": {"scheduler-cls": "x.Y"}}),
+        "scheduler-cls, worker-cls do not go together with vamp; remove them, or vamp",
+    ),
+    "vamp over stages": (
+        serving(vamp={"maxOffload": "8Gi"}, parallelism={"pipeline": 2}),
+        "vamp works where devices share each layer and each expert",
     ),
     "long name": (serving("a" * 42), "metadata.name: Too long: may not be more than 41 bytes"),
     "name with a digit in front": (serving("7b"), "metadata.name of a MoEServing begins with a letter"),

@@ -1,5 +1,7 @@
 """Devices, precision, formats and memory, as a user would see them on a cluster without GPUs."""
 
+import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,25 @@ def test_a_compiled_game_from_a_volume_is_solved_into_parquet(kube: Kube, cfr_im
     complete(kube, "leduc")
     reader = "import pyarrow.parquet as pq; t = pq.read_table('/r/leduc.parquet'); print(t.num_rows, t.column_names[0])"
     assert run_python(kube, cfr_image, "reader", reader, {"results": "/r"}).split() == ["2184", "player"]
+
+
+@pytest.mark.e2e
+def test_a_batch_ends_with_a_result_for_each_of_its_solves(kube: Kube) -> None:
+    example = yaml.safe_load((EXAMPLES[0].parent / "cfrsolve-batch.yaml").read_text())
+    file = example["spec"]["batch"]["configMapKeyRef"]
+    lines = (EXAMPLES[0].parent / "games" / file["key"]).read_text()
+    meta = {"name": file["name"]}
+    kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {file["key"]: lines}}, example)
+    status = complete(kube, example["metadata"]["name"])
+    assert (status["instances"], status["instancesDone"], "value" in status) == (4, 4, False)
+    found = kube.get("configmap", f"{example['metadata']['name']}-strategy")
+    assert found is not None
+    rows = list(csv.DictReader(found["data"]["instances.csv"].splitlines()))
+    assert {row["name"] for row in rows} == {json.loads(line)["name"] for line in lines.splitlines()}
+    assert all(row["reason"] == "TargetReached" for row in rows)
+    assert abs(float(rows[0]["value"]) + 0.0856064) <= 1e-3
+    masked = list(csv.DictReader(found["data"]["no-raise-with-a-queen.csv"].splitlines()))
+    assert {row["probability"] for row in masked if (row["infoset"], row["action"]) == ("Qa:", "raise")} == {"0.0"}
 
 
 @pytest.mark.e2e

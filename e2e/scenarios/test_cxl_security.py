@@ -1,5 +1,7 @@
 """Who may have which region: the admission policy says no, the ledger says no without it, and a grant lets in."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from e2e.support import cxl
@@ -37,8 +39,11 @@ def pod(name: str, claimed: str) -> Object:
 
 
 @pytest.fixture
-def other(fabric: Fabric, namespaces: Namespaces) -> Kube:
-    return namespaces.new()
+def other(fabric: Fabric, namespaces: Namespaces) -> Iterator[Kube]:
+    """Another one; its pods end with the test, since a region stays while somebody uses it."""
+    made = namespaces.new()
+    yield made
+    namespaces.drop(made)
 
 
 @pytest.fixture

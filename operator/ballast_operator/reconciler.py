@@ -250,6 +250,8 @@ _QUIET = frozenset(
         "RolledOut",
         "FollowingLoad",
         "Delegated",
+        "Balancing",
+        "DryRun",
     )
 )
 

@@ -121,7 +121,7 @@ def situation(model: MoEServing | None, *children: Object, **rest: Any) -> Situa
     )
 
 
-def metrics(waiting: float = 0, running: float = 0, kv_cache: float = 0.0, **rest: float) -> EngineMetrics:
+def metrics(waiting: float = 0, running: float = 0, kv_cache: float = 0.0, **rest: Any) -> EngineMetrics:
     return EngineMetrics(waiting, running, kv_cache, **rest)
 
 

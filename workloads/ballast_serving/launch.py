@@ -8,6 +8,7 @@ ready, waits until nobody sends it anything new, lets what runs finish, and only
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
-from ballast_serving import failures
+from ballast_serving import failures, profile
 from ballast_serving.engine import Engine, Load
 from ballast_serving.message import Failure, Reason
 
@@ -204,6 +205,7 @@ async def serve(plan: Plan, status_port: int) -> None:
         loop.add_signal_handler(number, pod.drain)
     async with probes(pod, status_port):
         check_model(plan.model)
+        profile.begin(os.environ)
         await pod.engine.start()
         try:
             await pod.run()

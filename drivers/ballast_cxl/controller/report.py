@@ -13,7 +13,7 @@ from ballast_operator.metrics import CONDITION
 from ballast_operator.objects import Key, Object, digest
 
 GOOD = ("Ready", "Composed", "Published", "Publishing", "Allocated", "NotAllocated", "Healthy")
-ON_ITS_WAY = ("Reserved", "Composing", "Draining", "Detaching", "Scrubbing")
+ON_ITS_WAY = ("Reserved", "Composing", "Deleting", "Draining", "Detaching", "Scrubbing")
 
 
 @dataclass

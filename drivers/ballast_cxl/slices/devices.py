@@ -55,7 +55,7 @@ def pools(blade: CXLBlade, leaving: Iterable[str], allocated: Mapping[str, int])
     if blade.spec.contiguity is Contiguity.REQUIRED:
         found.append(extents(blade, hosts, allocated))
     else:
-        found.append(Pool(blade.metadata.name, hosts, (capacity(blade, allocated),)))
+        found.append(Pool(blade.metadata.name, hosts, tuple(capacity(blade, allocated))))
     return [pool for pool in found if pool.devices]
 
 
@@ -115,8 +115,9 @@ def counter_sets(grid: Grid) -> Iterator[Device]:
         yield {"name": f"rows-{first}", "counters": {f"row-{row}": {"value": "1"} for row in rows}}
 
 
-def capacity(blade: CXLBlade, allocated: Mapping[str, int]) -> Device:
-    """A blade whose blocks may be scattered: one device, shared by as many claims as its capacity allows."""
+def capacity(blade: CXLBlade, allocated: Mapping[str, int]) -> Iterator[Device]:
+    """A blade whose blocks may be scattered: one device, shared by as many claims as its capacity allows; none if not
+    a block of it could be had, which the API takes for a device that contradicts itself."""
     assert blade.status.geometry is not None
     grid = Grid.of(blade.status.geometry)
     held = sum(
@@ -124,6 +125,8 @@ def capacity(blade: CXLBlade, allocated: Mapping[str, int]) -> Device:
         for entry in blade.status.reservations
         if entry.claim is None or entry.claim not in allocated
     )
+    if held >= grid.bytes:
+        return
     block = to_text(grid.block_bytes)
     device: Device = {
         "name": ANY,
@@ -136,7 +139,7 @@ def capacity(blade: CXLBlade, allocated: Mapping[str, int]) -> Device:
         },
         "allowMultipleAllocations": True,
     }
-    return _tainted(_bound(device), blade)
+    yield _tainted(_bound(device), blade)
 
 
 def _extent(blade: CXLBlade, grid: Grid, extent: placement.Extent) -> Device:

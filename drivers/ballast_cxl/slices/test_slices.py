@@ -96,6 +96,14 @@ def test_a_blade_whose_blocks_may_be_scattered_is_one_device_with_what_is_left()
     assert device["allowMultipleAllocations"] and device["bindsToNode"]
 
 
+def test_a_full_scattering_blade_offers_nothing_raw() -> None:
+    """A capacity under its own smallest request is invalid, and put off the slices of all blades with it."""
+    full = blade(entry("u1", range(15)), entry("u2", range(15, 16), claim="gone"), contiguity="None")
+    assert [one.name for one in devices.pools(full, (), {})] == ["b0-regions"]
+    (device,) = pool(devices.pools(full, (), {"gone": 1}), "b0").devices
+    assert device["capacity"]["size"]["value"] == "32Gi"
+
+
 def test_no_device_consumes_from_more_than_two_sets_of_counters() -> None:
     (raw,) = devices.pools(blade(rows=128), (), {})
     assert max(len(device["consumesCounters"]) for device in raw.devices) == 2

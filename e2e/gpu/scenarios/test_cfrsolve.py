@@ -88,3 +88,28 @@ def test_a_solve_evicted_from_its_gpu_goes_on_where_it_was(kube: Kube, node: Gpu
     pods = kube.list("pods", "ballast.dev/owner-name=liar")
     logs = "".join(kube.run("logs", p["metadata"]["name"]) for p in pods if p["metadata"]["name"] != pod)
     assert "resuming at iteration" in logs
+
+
+def test_a_batch_on_a_gpu_gives_what_the_cpu_gives(kube: Kube, node: GpuNode, volume: Volume) -> None:
+    lines = [{"name": f"b{number}", "ranges": [{"Ja:": number / 8}, {}]} for number in range(8)]
+    data = {"b.jsonl": "\n".join(map(json.dumps, lines))}
+    kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "many"}, "data": data})
+    folders = {}
+    for device in ("CUDA", "CPU"):
+        name = f"batch-{device.lower()}"
+        folders[device] = volume(name)
+        kube.apply(
+            solve(
+                name,
+                batch={"configMapKeyRef": {"name": "many", "key": "b.jsonl"}},
+                stop={"maxIterations": 500},
+                device=device,
+                checkpoint={"ephemeral": {}},
+                output={"persistentVolumeClaim": {"claimName": name, "path": "all"}},
+                template=host_template(node),
+            )
+        )
+        complete(kube, name)
+    for line in lines:
+        gpu, cpu = ((folder / "all" / f"{line['name']}.csv").read_bytes() for folder in folders.values())
+        assert gpu == cpu, line["name"]

@@ -22,6 +22,11 @@ _STRATEGY = "kubectl -n {namespace} get configmap {name}-strategy -o jsonpath='{
 _POD_SAID = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} -c engine --tail=50 --prefix"
 _WATCH = "kubectl -n {namespace} get {kind} {name} -w"
 _SCALERS = "kubectl -n {namespace} get horizontalpodautoscalers"
+_VAMP_SAID = "kubectl -n {namespace} logs -l ballast.dev/owner-name={name} -c engine --tail=-1 --prefix | grep -i vamp"
+_VAMP_METRICS = (
+    "kubectl -n {namespace} exec deploy/{name}-engine -c engine -- python3 -c "
+    "\"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080/metrics').read().decode())\" | grep ^vamp:"
+)
 _BLADES = "kubectl get cxlblades -o wide"
 _LEDGER = "kubectl get cxlblades -o jsonpath='{{.items[*].status.reservations[?(@.name==\"{name}\")]}}'"
 _ATTACHMENTS = "kubectl get cxlattachments -o wide | grep {name}"
@@ -141,6 +146,26 @@ ADVICE: dict[Reason, Advice] = {
         "a HorizontalPodAutoscaler does nothing while replicas are 0",
         "kubectl -n {namespace} scale {kind} {name} --replicas=1",
     ),
+    Reason.BALANCING: Advice("nothing: memory follows the load", _OBJECT),
+    Reason.DRY_RUN: Advice("vamp.mode is DryRun: what would be decided is in the engines' metrics", _VAMP_METRICS),
+    Reason.RANKS_DISAGREE: Advice(
+        "a device had no memory left for a move; capacity is what all devices of the pod have", _VAMP_SAID
+    ),
+    Reason.PLUGIN_MISSING: Advice("the pods run an image without the plugin, as an older release's", _OBJECT),
+    Reason.VERSION_MISMATCH: Advice("the image has a version of vLLM that the plugin does not know", _VAMP_SAID),
+    Reason.BAD_CONFIGURATION: Advice("a VAMP_ variable of template.env, or a size in spec.vamp, is wrong", _OBJECT),
+    Reason.NOT_MOE: Advice("the model has no routed experts: there is nothing to give up; remove spec.vamp", _OBJECT),
+    Reason.NO_CUDA: Advice("the pods have no GPU, or one that is not NVIDIA's; ask for one in spec.resources", _OBJECT),
+    Reason.NO_VMM: Advice("the node's driver cannot map memory of the host at a device's address", _VAMP_SAID),
+    Reason.UNSUPPORTED_BACKEND: Advice("vLLM chose kernels that keep experts in a layout of their own", _VAMP_SAID),
+    Reason.UNSUPPORTED_OPTION: Advice("an argument of engine.extraArgs does not go together with VAMP", _OBJECT),
+    Reason.HOST_MEMORY_TOO_SMALL: Advice(
+        "vamp.hostMemory holds not one copy, or the node had no more memory for the pod", _VAMP_SAID
+    ),
+    Reason.ROUTING_TOO_FLAT: Advice(
+        "the traffic uses all experts alike, so moving any of them would cost more than it gives", _VAMP_METRICS
+    ),
+    Reason.UNKNOWN_REASON: Advice("the plugin is newer than the operator; the message has its own words", _VAMP_SAID),
     Reason.RESERVED: Advice("the region has its blocks and is about to be composed", _LEDGER),
     Reason.COMPOSING: Advice("the appliance is composing the region", _LEDGER),
     Reason.COMPOSED: Advice("nothing: the appliance has the region", _LEDGER),

@@ -35,7 +35,7 @@ def lines(target: Target, obj: Object) -> Iterator[str]:
 def _deciding(obj: Object) -> Object | None:
     """The condition that says most: an end, else suspended, else whether it is ready, else how it goes on.
 
-    What is ready may still be degraded, or have an autoscaler that cannot do its work.
+    What is ready may still be degraded, or have an autoscaler or VAMP that cannot do its work.
     """
     for name in ("Failed", "Complete", "Suspended"):
         if found := condition(obj, name):
@@ -44,7 +44,7 @@ def _deciding(obj: Object) -> Object | None:
     ready, scaling = by_type.get("Ready"), by_type.get("Autoscaling")
     if ready and ready["status"] == "True":
         amiss = condition(obj, "Degraded") or (scaling if scaling and scaling["status"] == "False" else None)
-        return amiss or ready
+        return amiss or condition(obj, "VampDisabled") or ready
     return ready or by_type.get("Progressing")
 
 

@@ -126,6 +126,25 @@ def test_a_game_from_a_config_map_is_mounted_read_only_under_its_key() -> None:
     assert {"name": "game", "configMap": {"name": "games"}} in pod["volumes"]
 
 
+@pytest.mark.parametrize(
+    ("source", "file", "volume"),
+    [
+        ({"configMapKeyRef": {"name": "many", "key": "b.jsonl"}}, "b.jsonl", {"configMap": {"name": "many"}}),
+        (
+            {"persistentVolumeClaim": {"claimName": "many", "path": "in/b.jsonl"}},
+            "in/b.jsonl",
+            {"persistentVolumeClaim": {"claimName": "many"}},
+        ),
+    ],
+)
+def test_a_batch_is_mounted_read_only_beside_the_game(source: Object, file: str, volume: Object) -> None:
+    assert f"--batch-file=/ballast/batch/{file}" in arguments(batch=source)
+    assert not any(argument.startswith("--batch-file") for argument in arguments())
+    pod = of_kind("Job", made(batch=source))["spec"]["template"]["spec"]
+    assert {"name": "batch", "mountPath": "/ballast/batch", "readOnly": True} in pod["containers"][0]["volumeMounts"]
+    assert {"name": "batch", **volume} in pod["volumes"]
+
+
 def test_a_users_volume_for_the_checkpoint_replaces_the_made_one() -> None:
     spec = {"checkpoint": {"persistentVolumeClaim": {"claimName": "mine", "path": "runs/1"}}}
     wanted = made(**spec)

@@ -363,6 +363,9 @@ SPECS = st.fixed_dictionaries(
         "access": st.just({"apiKeySecretRef": {"name": "k"}, "gatewayRef": {"name": "g"}, "hostnames": ["x.example.com"]}),
         "cache": st.sampled_from([{"size": "9Gi", "storageClassName": "s"}, {"persistentVolumeClaim": {"claimName": "c"}}]),
         "sharedMemory": st.sampled_from(["2Gi", 1073741824]),
+        "vamp": st.sampled_from(
+            [{"maxOffload": "8Gi"}, {"maxOffload": "1G", "mode": "DryRun", "profileConfigMapRef": {"name": "p", "key": "k"}}]
+        ),
         "template": st.just(TEMPLATE),
     },
 )  # fmt: skip
@@ -452,6 +455,7 @@ def examples() -> list[Object]:
         "devices": {"deviceClassName": "d", "selectors": ["true"]},
         "resources": GPU,
         "autoscaling": {"mode": "HPA", "maxReplicas": 3},
+        "vamp": {"maxOffload": "8Gi", "profileConfigMapRef": {"name": "p", "key": "k"}},
     }
     sources: list[Object] = [
         {"huggingFace": {"id": "a/b", "tokenSecretRef": {"name": "s"}}},

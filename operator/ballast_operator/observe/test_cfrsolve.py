@@ -156,6 +156,18 @@ def test_a_running_solve_tells_how_far_it_is() -> None:
     assert seen.again == 5
 
 
+def test_a_batch_counts_its_solves_and_its_folder_is_the_result() -> None:
+    told = {"iteration": 9, "instances": 40, "instancesDone": 7, "value": None, "exploitability": 0.5}
+    seen = observe(situation(None, job(), pod("Running"), reported=told))
+    assert (seen.status["instances"], seen.status["instancesDone"], "value" in seen.status) == (40, 7, False)
+    said = {"reason": "TargetReached", "message": "40 instances", "instances": 40, "instancesDone": 40}
+    too_large = {"configMap": False, "configMapMessage": "ResultTooLarge", "file": "/ballast/checkpoint/results"}
+    ended = pod("Succeeded", exit_code=0, said=json.dumps(said | too_large))
+    seen = observe(situation(None, job("Complete"), ended, previous=seen.status))
+    assert seen.status["instancesDone"] == 40
+    assert seen.status["result"] == {"persistentVolumeClaim": {"claimName": "leduc-checkpoint", "path": "results"}}
+
+
 @pytest.mark.parametrize("told", [None, [], "x", {"iteration": "no"}, {"exploitability": None, "etaSeconds": None}])
 def test_a_pod_that_answers_nonsense_or_nothing_changes_no_number(told: Any) -> None:
     seen = observe(situation(None, job(), pod("Running"), reported=told, previous={"iteration": 7}))
@@ -293,3 +305,7 @@ def test_only_a_running_pod_is_asked_and_only_a_waiting_solve_looks_for_its_need
     game = solve(game={"configMapKeyRef": {"name": "games", "key": "k"}})
     assert needs(game, Children())[0].name == "games"
     assert needs(game, Children([pod("Running")])) == []
+    batch = solve(batch={"configMapKeyRef": {"name": "many", "key": "k"}})
+    assert [(need.name, need.field, need.key) for need in needs(batch, Children())] == [
+        ("many", "batch.configMapKeyRef", "k")
+    ]

@@ -137,6 +137,7 @@ def _job(to: argparse.ArgumentParser) -> None:
     source.add_argument("--game-file", type=Path, metavar="FILE")
     to.add_argument("--game-parameter", type=pair, action="append", default=[], metavar="KEY=VALUE")
     to.add_argument("--game-sha256", metavar="HEX")
+    to.add_argument("--batch-file", type=Path, metavar="FILE", help="one solve for each line; --output-file: a folder")
     to.add_argument("--variant", default="CFRPlus")
     to.add_argument("--updates", default="Alternating")
     to.add_argument("--tie-tolerance", type=float, default=64)

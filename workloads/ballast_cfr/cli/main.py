@@ -173,6 +173,7 @@ def _job(asked: argparse.Namespace) -> int:
         Request(
             game=asked.game_builtin or asked.game_file,
             game_parameters=dict(asked.game_parameter),
+            batch=asked.batch_file,
             sha256=asked.game_sha256,
             variant=asked.variant,
             updates=asked.updates,

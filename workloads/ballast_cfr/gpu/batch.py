@@ -19,6 +19,7 @@ from ballast_cfr.solve import variants
 
 # Half of a multiprocessor's shared memory, so that two solves share one: while one waits, the other works.
 _HALF = 112 * 1024
+SHAPE = Shape(ONE, 1, 512, shared=_HALF)
 
 
 class CudaBatch:
@@ -38,9 +39,9 @@ class CudaBatch:
         self.program, self.size, self.iteration = program, size, 0
         self.variant = variants.variant(variant, parameters)
         alternating = variants.updates(updates) == "Alternating"
-        chosen = shape or Shape(ONE, 1, 512, shared=_HALF)
+        chosen = shape or SHAPE
         self.engine = CudaEngine(program, self.variant.predict, alternating, tie_tol, chosen, size)
-        self._variations = Variations(program)
+        self.variations = Variations(program)
         self.programs = [program] * size
 
     def step(self, iterations: int = 1) -> None:
@@ -50,11 +51,11 @@ class CudaBatch:
 
     def set_payoffs(self, index: int, payoffs: Floats) -> None:
         """Give one solve other payoffs of player 0, (T,)."""
-        self._take(index, self._variations.payoffs(self.programs[index], payoffs))
+        self._take(index, self.variations.payoffs(self.programs[index], payoffs))
 
     def set_root_ranges(self, index: int, first: Floats, second: Floats) -> None:
         """Scale the probability of one solve's deals: see Solver.set_root_ranges."""
-        self._take(index, self._variations.ranges(self.programs[index], first, second))
+        self._take(index, self.variations.ranges(self.programs[index], first, second))
 
     def _take(self, index: int, program: Program) -> None:
         self.engine.take(program, index)
@@ -67,6 +68,10 @@ class CudaBatch:
     def mask(self, index: int, player: int, infoset: int, live: NDArray[np.bool_]) -> None:
         """Forbid the actions that are not `live` in one information set of one solve."""
         self.engine.mask(player, infoset, live, index)
+
+    def held_digests(self) -> list[str | None]:
+        """SHA-256 of every solve's locks and masks, None where there are none."""
+        return [held.digest() for held in self.engine.held]
 
     def average(self, index: int) -> tuple[Floats, Floats]:
         """One solve's average strategies."""

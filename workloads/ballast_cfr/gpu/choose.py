@@ -11,6 +11,7 @@ import numpy as np
 
 from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError, DeviceError
+from ballast_cfr.gpu import batch
 from ballast_cfr.gpu import device as gpu
 from ballast_cfr.gpu.engine import CudaEngine, source
 from ballast_cfr.gpu.shape import Shape, candidates
@@ -102,6 +103,18 @@ def pick(program: Program, alternating: bool = True, mixed: bool = False) -> Sha
     except BadInputError:
         return None
     return shape if microseconds < cpu_microseconds(program, mixed) else None
+
+
+def batch_is_faster(program: Program, size: int, alternating: bool = True) -> bool:
+    """Whether a GPU does so many solves at once sooner than a CPU thread does them one after another."""
+    if program.matrix is None or not available():
+        return False
+    try:
+        microseconds = measure(program, alternating, batch.SHAPE)
+    except BadInputError:
+        return False
+    rounds = -(-size // (2 * gpu.device().multiprocessors))  # two blocks of this shape share a multiprocessor
+    return rounds * microseconds < size * cpu_microseconds(program)
 
 
 def hash_of(text: str) -> str:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Request:
-    """game: name of a built-in game, or the path of a file. result: namespace and name of the ConfigMap to patch."""
+    """game: name of a built-in game, or the path of a file. batch: a file of instances, if there are many solves; then
+    output_file is a folder. result: namespace and name of the ConfigMap to patch."""
 
     game: str | Path
     game_parameters: Mapping[str, str]
+    batch: Path | None
     sha256: str | None
     variant: str
     updates: str

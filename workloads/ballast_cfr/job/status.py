@@ -31,6 +31,8 @@ class Status:
             "elapsedSeconds": 0.0,
             "checkpointIteration": None,
             "game": None,
+            "instances": None,
+            "instancesDone": None,
         }
 
     def set(self, **facts: Any) -> None:
@@ -44,19 +46,20 @@ class Status:
         facts = {"name": game.name, "nodes": game.nodes, "infosets": sizes, "slots": slots}
         self.set(game={**facts, "hash": game.digest, "span": game.span})
 
-    def follow(self, seen: Snapshot) -> None:
-        """Take over a snapshot of the solver."""
+    def follow(self, seen: Snapshot, **instead: Any) -> None:
+        """Take over a snapshot of the solver, but for some facts."""
         found = seen.look.evaluation if seen.look else None
-        self.set(
-            phase="Solving",
-            iteration=seen.iteration,
-            exploitability=found.exploitability if found else None,
-            exploitabilityIteration=seen.look.iteration if seen.look else None,
-            value=found.value if found else None,
-            iterationsPerSecond=seen.rate,
-            etaSeconds=seen.eta,
-            elapsedSeconds=seen.seconds,
-        )
+        facts = {
+            "phase": "Solving",
+            "iteration": seen.iteration,
+            "exploitability": found.exploitability if found else None,
+            "exploitabilityIteration": seen.look.iteration if seen.look else None,
+            "value": found.value if found else None,
+            "iterationsPerSecond": seen.rate,
+            "etaSeconds": seen.eta,
+            "elapsedSeconds": seen.seconds,
+        }
+        self.set(**facts | instead)
 
 
 _GAUGES = {
@@ -71,6 +74,8 @@ _GAUGES = {
     "etaSeconds": ("ballast_cfr_eta_seconds", "Seconds until the stop rule is met, by the present trend."),
     "elapsedSeconds": ("ballast_cfr_elapsed_seconds", "Seconds of solving, pauses excluded."),
     "checkpointIteration": ("ballast_cfr_checkpoint_iteration", "Iteration of the last checkpoint."),
+    "instances": ("ballast_cfr_instances", "Solves of the batch."),
+    "instancesDone": ("ballast_cfr_instances_done", "Solves of the batch that have ended."),
 }
 
 

@@ -33,6 +33,7 @@ def request(root: Path, output: Path | None = None) -> Request:
     return Request(
         game="leduc",
         game_parameters={},
+        batch=None,
         sha256=None,
         variant="CFRPlus",
         updates="Alternating",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ballast_api.cfrsolve import CFRSolve, Device
 from ballast_api.template import Template
-from ballast_operator.desired.cfrsolve.volumes import CHECKPOINT, GAME, OUTPUT, mounts, volumes
+from ballast_operator.desired.cfrsolve.volumes import BATCH, CHECKPOINT, GAME, OUTPUT, mounts, volumes
 from ballast_operator.desired.names import Names
 from ballast_operator.desired.pod import pod_template
 from ballast_operator.objects import Object
@@ -113,6 +113,7 @@ def arguments(solve: CFRSolve, names: Names) -> list[str]:
     flags: list[tuple[str, object]] = [
         *_game(solve),
         ("game-sha256", spec.game.sha256),
+        ("batch-file", _batch(solve)),
         ("variant", spec.algorithm.variant.value),
         ("updates", spec.algorithm.updates.value),
         ("tie-tolerance", spec.algorithm.tie_tolerance),
@@ -146,6 +147,17 @@ def _game(solve: CFRSolve) -> list[tuple[str, object]]:
     if game.persistent_volume_claim:
         return [("game-file", f"{GAME}/{game.persistent_volume_claim.path}")]
     raise ValueError(f"CFRSolve {solve.metadata.namespace}/{solve.metadata.name}: spec.game names no source")
+
+
+def _batch(solve: CFRSolve) -> str | None:
+    batch = solve.spec.batch
+    if batch is None:
+        return None
+    if batch.config_map_key_ref:
+        return f"{BATCH}/{batch.config_map_key_ref.key}"
+    if batch.persistent_volume_claim:
+        return f"{BATCH}/{batch.persistent_volume_claim.path}"
+    raise ValueError(f"CFRSolve {solve.metadata.namespace}/{solve.metadata.name}: spec.batch names no source")
 
 
 def _output(solve: CFRSolve) -> list[tuple[str, object]]:

@@ -6,6 +6,7 @@ from ballast_operator.objects import Object
 
 CHECKPOINT = "/ballast/checkpoint"
 GAME = "/ballast/game"
+BATCH = "/ballast/batch"
 OUTPUT = "/ballast/output"
 
 
@@ -31,13 +32,14 @@ def checkpoint_claim(solve: CFRSolve, names: Names) -> Object | None:
 
 
 def volumes(solve: CFRSolve, names: Names) -> list[Object]:
-    """The pod's volumes: scratch, checkpoint, and game and output where they are on one."""
+    """The pod's volumes: scratch, checkpoint, and game, batch and output where they are on one."""
     found: list[Object] = [{"name": "scratch", "emptyDir": {}}, {"name": "checkpoint"} | _checkpoint(solve, names)]
-    game = solve.spec.game
-    if game.config_map_key_ref:
-        found.append({"name": "game", "configMap": {"name": game.config_map_key_ref.name}})
-    if game.persistent_volume_claim:
-        found.append({"name": "game", "persistentVolumeClaim": {"claimName": game.persistent_volume_claim.claim_name}})
+    for name, source in (("game", solve.spec.game), ("batch", solve.spec.batch)):
+        if source and source.config_map_key_ref:
+            found.append({"name": name, "configMap": {"name": source.config_map_key_ref.name}})
+        if source and source.persistent_volume_claim:
+            claim = source.persistent_volume_claim.claim_name
+            found.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
     if output := solve.spec.output.persistent_volume_claim:
         found.append({"name": "output", "persistentVolumeClaim": {"claimName": output.claim_name}})
     return found
@@ -52,6 +54,8 @@ def mounts(solve: CFRSolve) -> list[Object]:
     ]
     if solve.spec.game.builtin is None:
         found.append({"name": "game", "mountPath": GAME, "readOnly": True})
+    if solve.spec.batch:
+        found.append({"name": "batch", "mountPath": BATCH, "readOnly": True})
     if solve.spec.output.persistent_volume_claim:
         found.append({"name": "output", "mountPath": OUTPUT})
     return found

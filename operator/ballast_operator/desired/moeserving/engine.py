@@ -4,9 +4,10 @@ from typing import Any
 
 from ballast_api.engine import DType
 from ballast_api.moeserving import MoEServing
+from ballast_operator.desired.moeserving import vamp
 from ballast_operator.desired.moeserving.installation import Installation
-from ballast_operator.desired.moeserving.parts import API_PORT, ENGINE, REVISION, STATUS_PORT, WORKER, Part
-from ballast_operator.desired.moeserving.volumes import CACHE, DEVICES, model_path, mounts, volumes
+from ballast_operator.desired.moeserving.parts import API_PORT, CACHE, ENGINE, REVISION, STATUS_PORT, WORKER, Part
+from ballast_operator.desired.moeserving.volumes import DEVICES, model_path, mounts, volumes
 from ballast_operator.desired.pod import pod_template
 from ballast_operator.objects import Object
 
@@ -144,6 +145,7 @@ def environment(serving: MoEServing) -> list[Object]:
         {"name": "HOME", "value": "/tmp"},
         {"name": "HF_HOME", "value": f"{CACHE}/huggingface"},
         {"name": "VLLM_CACHE_ROOT", "value": f"{CACHE}/vllm"},
+        *vamp.environment(serving),
     ]
     if serving.spec.parallelism.nodes > 1:
         found.append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
@@ -160,8 +162,8 @@ def secret(variable: str, name: str, key: str) -> Object:
 
 
 def resources(serving: MoEServing) -> Object:
-    """What the object says, and the claim for its devices."""
-    found = dict(serving.spec.resources or {})
+    """What the object says, memory for copies of experts, and the claim for its devices."""
+    found = vamp.resources(serving, dict(serving.spec.resources or {}))
     if serving.spec.devices:
         found["claims"] = [{"name": DEVICES}, *found.get("claims", [])]
     return found

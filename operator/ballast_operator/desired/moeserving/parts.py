@@ -15,6 +15,7 @@ COMPONENT = "app.kubernetes.io/component"
 REVISION = "ballast.dev/revision"
 API_PORT = 8000
 STATUS_PORT = 8080
+CACHE = "/ballast/cache"  # where the engine keeps what is worth keeping
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _ENGINE = {
     "drain",
     "cache",
     "shared_memory",
+    "vamp",
     "template",
 }
 

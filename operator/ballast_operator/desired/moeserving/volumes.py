@@ -2,10 +2,10 @@
 
 from ballast_api.engine import BuiltinModelName
 from ballast_api.moeserving import AccessMode, MoEServing
-from ballast_operator.desired.moeserving.parts import ENGINE, Part
+from ballast_operator.desired.moeserving import vamp
+from ballast_operator.desired.moeserving.parts import CACHE, ENGINE, Part
 from ballast_operator.objects import Object
 
-CACHE = "/ballast/cache"
 MODEL = "/ballast/model"
 DEVICES = "devices"  # name of the claim in the pod
 BUILTIN = {BuiltinModelName.TINY_QWEN3_MOE: "tiny"}  # as the entry point calls them
@@ -37,7 +37,7 @@ def volumes(serving: MoEServing) -> list[Object]:
         found.append({"name": "model", "persistentVolumeClaim": claim})
     if model.image:
         found.append({"name": "model", "image": {"reference": model.image.reference, "pullPolicy": "IfNotPresent"}})
-    return found
+    return [*found, *vamp.volumes(serving)]
 
 
 def mounts(serving: MoEServing) -> list[Object]:
@@ -48,7 +48,7 @@ def mounts(serving: MoEServing) -> list[Object]:
     ]
     if serving.spec.model.persistent_volume_claim or serving.spec.model.image:
         found.append({"name": "model", "mountPath": MODEL, "readOnly": True})
-    return found
+    return [*found, *vamp.mounts(serving)]
 
 
 def model_path(serving: MoEServing) -> str:

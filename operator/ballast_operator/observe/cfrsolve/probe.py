@@ -34,10 +34,12 @@ def needs(solve: CFRSolve, children: Children) -> list[Need]:
         return []
     found: list[Need] = []
     game, spec = solve.spec.game, solve.spec
-    if ref := game.config_map_key_ref:
-        found.append(Need(CONFIG_MAP, ref.name, "game.configMapKeyRef", ref.key))
+    for source, field in ((game, "game"), (spec.batch, "batch")):
+        if source and (ref := source.config_map_key_ref):
+            found.append(Need(CONFIG_MAP, ref.name, f"{field}.configMapKeyRef", ref.key))
     for volume, name in (
         (game.persistent_volume_claim, "game.persistentVolumeClaim"),
+        (spec.batch and spec.batch.persistent_volume_claim, "batch.persistentVolumeClaim"),
         (spec.checkpoint.persistent_volume_claim, "checkpoint.persistentVolumeClaim"),
         (spec.output.persistent_volume_claim, "output.persistentVolumeClaim"),
     ):

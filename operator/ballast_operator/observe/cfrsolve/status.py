@@ -126,8 +126,9 @@ def _progress(told: Any) -> Object:
     }
     if found.get("iterationsPerSecond") and told["iterationsPerSecond"] >= 1000:
         found["iterationsPerSecond"] = str(round(told["iterationsPerSecond"]))
-    if isinstance(told.get("iteration"), int):
-        found["iteration"] = told["iteration"]
+    for name in ("iteration", "instances", "instancesDone"):
+        if isinstance(told.get(name), int):
+            found[name] = told[name]
     if "etaSeconds" in told:
         eta = told["etaSeconds"]
         found["etaSeconds"] = round(eta) if isinstance(eta, int | float) else None

@@ -9,22 +9,25 @@ from ballast_operator.objects import Object
 from ballast_operator.observe.moeserving import vllm
 from ballast_operator.observe.moeserving.view import ready, status_url
 from ballast_operator.observe.pods import may_run, phase, waiting
-from ballast_operator.resources import HORIZONTAL_POD_AUTOSCALER, PERSISTENT_VOLUME_CLAIM, Resource
+from ballast_operator.resources import CONFIG_MAP, HORIZONTAL_POD_AUTOSCALER, PERSISTENT_VOLUME_CLAIM, Resource
 from ballast_operator.resources import SCALED_OBJECT as SCALED_OBJECTS
 
 POLL_SECONDS = 4.0  # shorter than the pause between two looks, so that each look has fresh numbers
+VAMP_POLL_SECONDS = 9.0  # the same, where nothing but conditions is made from them
 
 
 def probes(serving: MoEServing, children: Children) -> list[Probe]:
-    """Engines' metrics for the autoscaler of mode Operator; routers' counts for it, and while no engine is ready."""
+    """Engines' metrics for the autoscaler of mode Operator and for VAMP's conditions; routers' counts for the
+    autoscaler, and while no engine is ready."""
     pods = [pod for pod in children.all("Pod") if may_run(pod) and status_url(pod, "")]
     engines = [pod for pod in _of(pods, ENGINE) if ready(pod)]
     routers = [pod for pod in _of(pods, ROUTER) if phase(pod) == "Running"]
     scaling = serving.spec.autoscaling
     ours = scaling is not None and scaling.mode is Mode.OPERATOR
     found = [Probe(status_url(pod, "status"), POLL_SECONDS) for pod in routers if ours or not engines]
-    if ours:
-        found += [Probe(status_url(pod, "metrics"), POLL_SECONDS, vllm.read, vllm.LARGEST) for pod in engines]
+    if ours or serving.spec.vamp:
+        period = POLL_SECONDS if ours else VAMP_POLL_SECONDS
+        found += [Probe(status_url(pod, "metrics"), period, vllm.read, vllm.LARGEST) for pod in engines]
     return found
 
 
@@ -34,7 +37,7 @@ def around(installation: Installation) -> list[Resource]:
 
 
 def needs(serving: MoEServing, children: Children) -> list[Need]:
-    """Volumes that the spec names, looked for while a pod waits. Secrets are not: the operator may not read any."""
+    """Objects that the spec names, looked for while a pod waits. Secrets are not: the operator may not read any."""
     pods = _of(children.all("Pod"), ENGINE)
     if pods and all(phase(pod) != "Pending" for pod in pods):
         return []
@@ -43,6 +46,8 @@ def needs(serving: MoEServing, children: Children) -> list[Need]:
         found.append(Need(PERSISTENT_VOLUME_CLAIM, volume.claim_name, "model.persistentVolumeClaim"))
     if claim := serving.spec.cache.persistent_volume_claim:
         found.append(Need(PERSISTENT_VOLUME_CLAIM, claim.claim_name, "cache.persistentVolumeClaim"))
+    if serving.spec.vamp and (profile := serving.spec.vamp.profile_config_map_ref):
+        found.append(Need(CONFIG_MAP, profile.name, "vamp.profileConfigMapRef", profile.key))
     return found
 
 

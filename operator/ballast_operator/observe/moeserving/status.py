@@ -8,6 +8,7 @@ from ballast_operator.desired.moeserving.network import url
 from ballast_operator.kind import Observation, Situation
 from ballast_operator.objects import Object
 from ballast_operator.observe.conditions import Answer, merge, shorten
+from ballast_operator.observe.moeserving import vamp
 from ballast_operator.observe.moeserving.autoscaler import Outcome, autoscale
 from ballast_operator.observe.moeserving.checks import Blocked, blocked
 from ballast_operator.observe.moeserving.problems import Problem, problems
@@ -29,11 +30,11 @@ def observe(situation: Situation[MoEServing], installation: Installation) -> Obs
         return Observation(status)
     view = View(situation.model, situation, installation)
     scaling, stuck = autoscale(view), blocked(view)
-    answers = [readiness(view, stuck), availability(view), progress(view, stuck)]
+    answers = [readiness(view, stuck), availability(view), progress(view, stuck), *vamp.answers(view)]
     if scaling.answer:
         answers.append(scaling.answer)
-    else:
-        before = [condition for condition in before if condition["type"] != Type.AUTOSCALING.value]
+    asked = {answer.type.value for answer in answers}
+    before = [c for c in before if c["type"] in asked or c["type"] not in (Type.AUTOSCALING, *vamp.TYPES)]
     status = counts(view) | {
         "problems": [_problem(found) for found in problems(view)[:MOST_PROBLEMS]],
         "autoscaling": scaling.status,
@@ -142,4 +143,6 @@ def _again(view: View, scaling: Outcome, stuck: Blocked | None) -> float | None:
     if scaling.polls:
         return SCALING_SECONDS
     settled = not stuck and not view.rolling and view.available == view.wanted and scaling.settled
+    if settled and view.serving.spec.vamp and view.available:
+        return vamp.LOOK_SECONDS  # an engine gives up VAMP, or takes it up again, without an event
     return None if settled else LOOK_AGAIN_SECONDS

@@ -1,0 +1,77 @@
+"""What a batch has done so far, in one folder: a result and a strategy for each instance that has ended.
+
+batch.json               settings and the digest of the batch's file
+results/NAME.json        how an instance ended; written last, so that what has one is done
+results/NAME.csv         its strategy
+NAME.ballast             checkpoint of an instance that is under way
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ballast_cfr.compile.program import Program
+from ballast_cfr.evaluate.best_response import Evaluation
+from ballast_cfr.export.files import write_strategy
+from ballast_cfr.export.strategy import Strategies, csv_text, write
+from ballast_cfr.formats.checkpoint import demand_same
+
+FILE = "batch.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one instance ended. seconds: of solving; on a GPU, of the group that it was solved in."""
+
+    name: str
+    reason: str
+    iteration: int
+    exploitability: float
+    value: float
+    lower: float
+    upper: float
+    seconds: float
+
+    @classmethod
+    def of(cls, name: str, reason: str, iteration: int, found: Evaluation, seconds: float) -> "Result":
+        return cls(name, reason, iteration, found.exploitability, found.value, found.lower, found.upper, seconds)
+
+
+class Store:
+    """The folder. output: a folder and a format for further copies of the strategies, if the user wants them."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], output: tuple[Path, str] | None) -> None:
+        self.folder, self.output, self.settings = folder, output, dict(settings)
+        self.results_folder = folder / "results"
+        self.results_folder.mkdir(parents=True, exist_ok=True)
+
+    def claim(self) -> None:
+        """Make sure that what is there is of this batch. Raises CheckpointMismatchError otherwise."""
+        path = self.folder / FILE
+        if path.exists():
+            demand_same(path, json.loads(path.read_text()), self.settings)
+        else:
+            write(path, iter([json.dumps(self.settings, sort_keys=True)]))
+
+    def results(self) -> dict[str, Result]:
+        """Of all instances that have ended."""
+        found = [Result(**json.loads(path.read_text())) for path in sorted(self.results_folder.glob("*.json"))]
+        return {result.name: result for result in found}
+
+    def checkpoint(self, name: str) -> Path:
+        """Where the state of what is under way goes."""
+        return self.folder / f"{name}.ballast"
+
+    def strategy(self, name: str) -> Path:
+        """Where the strategy of an instance lies once it has ended."""
+        return self.results_folder / f"{name}.csv"
+
+    def finish(self, result: Result, program: Program, strategies: Strategies) -> None:
+        """Keep the result of an instance; twice is as good as once."""
+        write(self.strategy(result.name), csv_text(program, strategies))
+        if self.output is not None:
+            folder, form = self.output
+            write_strategy(folder / f"{result.name}.{form.lower()}", form, program, strategies, asdict(result))
+        write(self.results_folder / f"{result.name}.json", iter([json.dumps(asdict(result))]))

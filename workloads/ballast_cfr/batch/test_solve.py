@@ -1,0 +1,184 @@
+"""A batch's instances end as solves of their own would, in sequence and together, interrupted or not."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ballast_cfr.batch import together
+from ballast_cfr.batch.instances import Batch, Instance, read
+from ballast_cfr.batch.sequence import prepare, solve_each
+from ballast_cfr.batch.store import Store
+from ballast_cfr.compile.program import Program, compile_game
+from ballast_cfr.compile.variation import Variations
+from ballast_cfr.errors import BadInputError, CheckpointMismatchError
+from ballast_cfr.evaluate.best_response import Evaluation
+from ballast_cfr.export.strategy import csv_text
+from ballast_cfr.game import Floats
+from ballast_cfr.games import builtin
+from ballast_cfr.solve.schedule import Stop
+from ballast_cfr.solve.solver import Solver
+
+RULE = Stop(exploitability=2e-3, iterations=400)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile_game(builtin("leduc"))
+
+
+@pytest.fixture
+def batch(tmp_path: Path, program: Program) -> Batch:
+    game, deals = program.game, Variations(program).deals
+    label = game.infoset_label[int(program.plex[0].infoset[0])]
+    actions = game.infoset_actions[int(program.plex[0].infoset[0])]
+    lines: list[dict[str, Any]] = [
+        {"name": "plain"},
+        {"name": "paid", "payoffs": (game.payoff[:, 0] * 1.5).tolist()},
+        {"name": "tight", "ranges": [{deals.names[0][0]: 0.25}, {}]},
+        {"name": "locked", "locks": [{"infoset": label, "strategy": [1 / len(actions)] * len(actions), "player": 0}]},
+        {"name": "masked", "masks": [{"infoset": label, "actions": [actions[-1]], "player": 0}]},
+    ]
+    path = tmp_path / "batch.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return read(path)
+
+
+class OnCpu:
+    """What `together` uses of CudaBatch, by solvers on the CPU, whose bits are the same."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        self.solvers = [Solver(program) for _ in range(size)]
+        self.variations = Variations(program)
+        self.iteration = 0
+        self.engine = self
+
+    def step(self, iterations: int) -> None:
+        for solver in self.solvers:
+            solver.iteration = self.iteration
+            solver.step(iterations)
+        self.iteration += iterations
+
+    def evaluations(self) -> list[Evaluation]:
+        return [solver.evaluate() for solver in self.solvers]
+
+    def average(self, index: int) -> tuple[Floats, Floats]:
+        return self.solvers[index].average()
+
+    def set_payoffs(self, index: int, payoffs: Floats) -> None:
+        self.solvers[index].set_payoffs(payoffs)
+
+    def set_root_ranges(self, index: int, first: Floats, second: Floats) -> None:
+        self.solvers[index].set_root_ranges(first, second)
+
+    def lock(self, index: int, player: int, infoset: int, strategy: Floats) -> None:
+        self.solvers[index]._engine.lock(player, infoset, strategy)
+
+    def mask(self, index: int, player: int, infoset: int, live: Any) -> None:
+        self.solvers[index]._engine.mask(player, infoset, live)
+
+    @property
+    def programs(self) -> list[Program]:
+        return [solver.program for solver in self.solvers]
+
+    def held_digests(self) -> list[str | None]:
+        return [solver._engine.held_digest() for solver in self.solvers]
+
+    def arrays(self, index: int) -> dict[str, Floats]:
+        return self.solvers[index]._engine.arrays()
+
+    def restore(self, arrays: Mapping[str, Floats], index: int) -> None:
+        self.solvers[index]._engine.restore(arrays)
+
+
+def in_sequence(batch: Batch, store: Store, program: Program, ends_after: int | None = None) -> int | None:
+    asked = 0
+
+    def interrupted() -> bool:
+        nonlocal asked
+        asked += 1
+        return ends_after is not None and asked > ends_after
+
+    return solve_each(
+        batch,
+        store,
+        lambda: Solver(program),
+        RULE,
+        interrupted=interrupted,
+        begin=lambda _: None,
+        progress=lambda *_: None,
+    )
+
+
+def all_together(batch: Batch, store: Store, program: Program, ends_after: int | None = None) -> int | None:
+    asked = 0
+
+    def interrupted() -> bool:
+        nonlocal asked
+        asked += 1
+        return ends_after is not None and asked > ends_after
+
+    return together.solve_together(
+        batch, store, program, RULE, interrupted=interrupted, progress=lambda *_: False, group_size=3
+    )
+
+
+def alone(instance: Instance, program: Program) -> tuple[str, str, int]:
+    """Strategy, reason and iteration of a solve of its own."""
+    solver = Solver(program)
+    prepare(solver, instance, Variations(program))
+    outcome = solver.solve(RULE)
+    return "".join(csv_text(solver.program, solver.average())), outcome.reason, outcome.iteration
+
+
+@pytest.mark.parametrize("way", [in_sequence, all_together])
+def test_each_ends_as_it_would_alone(
+    way: Any, batch: Batch, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "CudaBatch", OnCpu)
+    store = Store(tmp_path / "store", {}, (tmp_path / "out", "CSV"))
+    assert way(batch, store, program) is None
+    found = store.results()
+    for instance in batch.instances:
+        strategy, reason, iteration = alone(instance, program)
+        assert store.strategy(instance.name).read_text() == strategy, instance.name
+        assert (tmp_path / "out" / f"{instance.name}.csv").read_text() == strategy
+        assert (found[instance.name].reason, found[instance.name].iteration) == (reason, iteration)
+    assert not list((tmp_path / "store").glob("*.ballast"))
+    assert len({store.strategy(name).read_text() for name in batch.names}) == len(batch.names)
+
+
+@pytest.mark.parametrize(("way", "after"), [(in_sequence, 9), (all_together, 3)])
+def test_an_interruption_changes_nothing(
+    way: Any, after: int, batch: Batch, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "CudaBatch", OnCpu)
+    whole, broken = Store(tmp_path / "whole", {}, None), Store(tmp_path / "broken", {}, None)
+    assert way(batch, whole, program) is None
+    times = 0
+    while way(batch, broken, program, after) is not None:
+        times += 1
+        assert times < 200
+    assert times >= 2
+    for name in batch.names:
+        assert broken.strategy(name).read_text() == whole.strategy(name).read_text(), name
+
+
+def test_results_of_another_batch_are_not_taken(batch: Batch, tmp_path: Path) -> None:
+    Store(tmp_path / "store", {"batch": batch.digest}, None).claim()
+    Store(tmp_path / "store", {"batch": batch.digest}, None).claim()
+    with pytest.raises(CheckpointMismatchError, match="batch"):
+        Store(tmp_path / "store", {"batch": "another"}, None).claim()
+
+
+@pytest.mark.parametrize("way", [in_sequence, all_together])
+def test_what_the_game_has_not_is_named_with_its_line(
+    way: Any, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "CudaBatch", OnCpu)
+    path = tmp_path / "batch.jsonl"
+    path.write_text('{"name": "a"}\n{"name": "b", "locks": [{"infoset": "none", "strategy": [1]}]}\n')
+    with pytest.raises(BadInputError, match=r"^batch batch.jsonl, line 2: game leduc.* has no information set 'none'"):
+        way(read(path), Store(tmp_path / "store", {}, None), program)

@@ -1,0 +1,150 @@
+"""Run inside the environment that has vLLM: engines one after the other, and what became of their requests as JSON.
+
+    python run_engine.py '[{"model": DIR, "kv_bytes": N, "requests": 8, "prompt": 300, "output": 200,
+                            "steps": ["generate", "reset", ["shrink", 8]], "env": {"VAMP_ENABLE": "1"}}, ...]'
+
+The last line of the output is a list with one object for each engine. Engines without VAMP come first: its hooks stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import random
+import sys
+from typing import Any
+
+
+def main(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [run(case) for case in cases]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """One engine, from its start to its end."""
+    for name in [name for name in os.environ if name.startswith("VAMP_")]:
+        del os.environ[name]
+    os.environ.update(case.get("env", {}))
+    if versions := case.get("supported"):
+        from ballast_vamp import compat
+
+        compat.SUPPORTED = tuple((major, minor) for major, minor in versions)  # type: ignore[assignment]
+    from vllm import LLM
+    from vllm.distributed import cleanup_dist_env_and_memory
+    from vllm.plugins import load_general_plugins
+
+    from ballast_vamp import plugin
+
+    _allow_async(case)
+    load_general_plugins()  # as vLLM does at first, by the entry point
+    if plugin.__dict__.get("_registered") is False:
+        plugin.register()  # as vLLM would in a process of its own
+    llm = LLM(
+        case["model"],
+        skip_tokenizer_init=True,
+        load_format="dummy",
+        enforce_eager=True,
+        max_model_len=case.get("max_model_len", 1024),
+        max_num_seqs=case.get("max_num_seqs", 16),
+        kv_cache_memory_bytes=case["kv_bytes"],
+        enable_prefix_caching=True,
+        async_scheduling=case.get("async", False),
+        tensor_parallel_size=case.get("tp", 1),
+        disable_log_stats=False,
+        seed=0,
+        **case.get("options", {}),
+    )
+    result = _serve(llm, case)
+    llm.llm_engine.engine_core.shutdown()
+    del llm
+    gc.collect()
+    cleanup_dist_env_and_memory()
+    return result
+
+
+def _allow_async(case: dict[str, Any]) -> None:
+    """vLLM turns asynchronous scheduling off on CPUs, where it gains nothing; it works, and is what GPUs use."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    check = CpuPlatform.__dict__["check_and_update_config"].__func__
+    check = getattr(check, "__wrapped__", check)
+
+    @functools.wraps(check)
+    def check_and_update_config(cls: Any, config: Any) -> None:
+        check(cls, config)
+        config.scheduler_config.async_scheduling = case.get("async", False)
+
+    CpuPlatform.check_and_update_config = classmethod(check_and_update_config)
+
+
+def _serve(llm: Any, case: dict[str, Any]) -> dict[str, Any]:
+    from vllm.engine.arg_utils import EngineArgs
+
+    scheduler = llm.llm_engine.engine_core.engine_core.scheduler
+    pool = scheduler.kv_cache_manager.block_pool
+    result: dict[str, Any] = {
+        "scheduler": type(scheduler).__module__ + "." + type(scheduler).__name__,
+        "blocks": pool.num_gpu_blocks,
+        "virtual": len(pool.blocks),
+        "preemptions": 0,
+        "rounds": [],
+    }
+    _count_preemptions(scheduler, result)
+    _requests(llm, case, result)
+    result |= {"free": pool.get_num_free_blocks(), "blocks_after": pool.num_gpu_blocks}
+    result["patched"] = "ballast_vamp.compat" in sys.modules or hasattr(EngineArgs.create_engine_config, "__wrapped__")
+    if "vllm.v1.metrics.prometheus" in sys.modules:
+        from prometheus_client import generate_latest
+        from vllm.v1.metrics.prometheus import get_prometheus_registry
+
+        page = generate_latest(get_prometheus_registry()).decode().splitlines()
+        result["page"] = [line for line in page if line.startswith("vamp:")]
+    return result
+
+
+def _count_preemptions(scheduler: Any, result: dict[str, Any]) -> None:
+    preempt = scheduler._preempt_request
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        result["preemptions"] += 1
+        return preempt(*arguments, **options)
+
+    scheduler._preempt_request = counted
+
+
+def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
+    """Warm up, so that routing is known, then take the steps of the case."""
+    from vllm import SamplingParams
+
+    dice = random.Random(7)
+    prompts = [[dice.randrange(3, 250) for _ in range(n)] for n in [case["prompt"]] * case["requests"]]
+    warm = [dice.randrange(3, 250) for _ in range(case.get("warm", 400))]
+    params = [
+        SamplingParams(
+            temperature=case.get("temperature", 1), seed=n, max_tokens=case["output"], ignore_eos=True, detokenize=False
+        )
+        for n in range(len(prompts))
+    ]
+    once = SamplingParams(max_tokens=1, detokenize=False)
+    llm.generate([{"prompt_token_ids": warm}], once, use_tqdm=False)
+    for step in case["steps"]:
+        if step == "generate":
+            outputs = llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+            result["rounds"].append([list(output.outputs[0].token_ids) for output in outputs])
+            result["cached"] = sum(output.num_cached_tokens or 0 for output in outputs)
+        elif step == "reset":
+            result["reset"] = bool(llm.reset_prefix_cache())
+        elif step == "check":
+            result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
+        else:
+            from ballast_vamp.scheduler import current
+
+            handle = current()
+            assert handle is not None
+            result.setdefault(step[0], []).append(getattr(handle, step[0])(step[1]))
+            result["snapshot"] = handle.snapshot()
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

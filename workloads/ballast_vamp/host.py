@@ -1,0 +1,30 @@
+"""How much memory of the machine a rank may still take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ballast_vamp.reasons import Disabled, Reason
+
+
+def available(root: Path = Path("/")) -> int:
+    """Bytes that this container can still get: the machine's, or what its own limit (cgroup v2) leaves."""
+    lines = (root / "proc/meminfo").read_text().splitlines()
+    machine = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    group = root / "sys/fs/cgroup"
+    try:
+        limit, used = (group / "memory.max").read_text().strip(), int((group / "memory.current").read_text())
+    except (OSError, ValueError):
+        return machine
+    return machine if limit == "max" else min(machine, int(limit) - used)
+
+
+def require(size: int, root: Path = Path("/")) -> None:
+    """Raise Disabled unless so many bytes can be taken and a tenth of what is there is left."""
+    have = available(root)
+    if size > have * 9 // 10:
+        raise Disabled(
+            Reason.HOST_MEMORY_TOO_SMALL,
+            f"VAMP_HOST_BYTES asks for {size} bytes of host memory on this rank and {have} are available; "
+            "lower it, or give the pod more memory",
+        )
