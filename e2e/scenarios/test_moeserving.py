@@ -55,6 +55,7 @@ def what_people_type(kube: Kube) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(1800)  # six starts of vLLM
 def test_the_operator_takes_little_longer_than_a_bare_pod(kube: Kube, serving_images: dict[str, str]) -> None:
     """From applied to answering, beside a bare `vllm serve` of the same model in the same run; one after the other."""
     times: dict[str, list[float]] = {"bare": [], "operator": []}
