@@ -16,6 +16,7 @@ from e2e.support.kube import Kube, Refused
 
 pytestmark = pytest.mark.cluster
 
+MANY = {"configMapKeyRef": {"name": "many", "key": "b.jsonl"}}
 BAD = {
     "unknown field": (solve(gmae={}), 'unknown field "spec.gmae"'),
     "unknown field of a pod's type": (
@@ -85,9 +86,14 @@ BAD = {
         solve(template={"labels": {"ballast.dev/name": "x"}}),
         "template.labels: keys that begin with ballast.dev/ are the operator's own; use another prefix",
     ),
+    "a batch from nowhere": (solve(batch={}), "batch needs exactly one of"),
+    "a batch in mixed precision on a GPU": (
+        solve(batch=MANY, device="CUDA", algorithm={"precision": "Mixed"}),
+        "algorithm.precision Mixed is not for a batch on a GPU; remove it, or choose device CPU",
+    ),
     "volume of ours": (
         solve(template={"volumes": [{"name": "checkpoint", "emptyDir": {}}]}),
-        "template.volumes: scratch, checkpoint, game and output are the solver's own volumes; use another name",
+        "template.volumes: scratch, checkpoint, game, batch and output are the solver's own; use another name",
     ),
 }
 
@@ -117,6 +123,7 @@ CHANGES = {
     "stop": {"stop": {"maxIterations": 5}},
     "algorithm": {"algorithm": {"variant": "CFR"}},
     "device": {"device": "CPU"},
+    "batch": {"batch": MANY},
     "checkpoint": {"checkpoint": {"intervalSeconds": 31}},
     "output": {"output": {"format": "JSON"}},
     "template": {"template": {"nodeSelector": {"a": "c"}}},

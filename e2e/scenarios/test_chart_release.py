@@ -13,7 +13,7 @@ import pytest
 
 from ballast_api.yamltext import dump
 from charts.tests.rendering import CHART, Object, helm, render
-from e2e.support.kube import Kube, Refused
+from e2e.support.kube import Kube, Refused, eventually
 
 pytestmark = pytest.mark.cluster
 GROUP = "releases.ballast.dev"
@@ -73,10 +73,15 @@ def release(cluster_kubeconfig: Path, tmp_path: Path) -> Iterator[Release]:
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     yield Release(admin, admin.inside(name), regrouped(CHART, tmp_path))
     helm("uninstall", RELEASE, "--namespace", name, "--kubeconfig", str(cluster_kubeconfig))
-    kept = [crd["metadata"]["name"] for crd in admin.list("crd") if crd["spec"]["group"] == GROUP]
-    if kept:
-        admin.run("delete", "crd", "--ignore-not-found", *kept, seconds=120)
+    if kept := ours(admin):
+        admin.run("delete", "crd", "--ignore-not-found", "--wait=false", *kept)
+    eventually(lambda: not ours(admin), 300, lambda: f"CRDs are left: {ours(admin)}")
     admin.delete("namespace", name, "--wait=false")
+
+
+def ours(admin: Kube) -> list[str]:
+    """CRDs of this test's group."""
+    return [crd["metadata"]["name"] for crd in admin.list("crd") if crd["spec"]["group"] == GROUP]
 
 
 def older(chart: Path, folder: Path) -> Path:

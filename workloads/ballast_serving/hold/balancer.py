@@ -99,7 +99,8 @@ class Balancer:
                 await process.start()
                 ended = asyncio.create_task(process.wait())
                 try:
-                    await self._use(session, ended)
+                    with contextlib.suppress(TimeoutError):  # it may run and never answer: its port is taken
+                        await self._use(session, ended)
                 finally:
                     self.up, self.told = False, set()
                     if not ended.done():

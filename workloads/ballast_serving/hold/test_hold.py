@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -14,7 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from ballast_serving.hold.balancer import Policy
+from ballast_serving.hold.balancer import Balancer, Policy
 from ballast_serving.hold.proxy import Limits
 from ballast_serving.hold.server import Plan, Router
 
@@ -25,6 +26,15 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def free_pair() -> int:
+    """A free port whose neighbour is free too: the balancer's, and that of its metrics."""
+    while True:
+        port = free_port()
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(("127.0.0.1", port + 1))
+            return port
 
 
 @dataclass
@@ -146,7 +156,7 @@ async def bench(
         drain_timeout=5,
         propagation=0.3,
         api_key=api_key,
-        balancer_port=free_port(),
+        balancer_port=free_pair(),
     )
     router = Router(plan)
     named: set[str] = set()
@@ -269,6 +279,21 @@ async def test_a_dead_balancer_is_started_again_and_costs_no_request() -> None:
         assert [(await here.ask(f"p{n}"))[0] for n in range(10)] == [200] * 10
         await until(lambda: here.router.balancer.up and len(here.router.balancer.told) == 2, seconds=30)
         assert (await here.ask())[0] == 200
+
+
+async def test_a_balancer_that_never_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast_serving.hold.balancer.START_TIMEOUT", 3.0)
+    monkeypatch.setattr("ballast_serving.hold.balancer.RETRY_EVERY", 0.2)
+    taken = Balancer(Policy.ROUND_ROBIN, free_pair())
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", taken.port + 1))
+        sock.listen()
+        async with taken.running():
+            await until(lambda: taken.process is not None)
+            first = taken.process
+            await until(lambda: taken.process is not first, seconds=30)
+            sock.close()
+            await until(lambda: taken.up, seconds=30)
 
 
 async def test_a_broken_stream_breaks_for_the_client_too_and_is_counted() -> None:
