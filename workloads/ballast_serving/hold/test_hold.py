@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -281,19 +282,17 @@ async def test_a_dead_balancer_is_started_again_and_costs_no_request() -> None:
         assert (await here.ask())[0] == 200
 
 
-async def test_a_balancer_that_never_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ballast_serving.hold.balancer.START_TIMEOUT", 3.0)
+async def test_a_balancer_that_runs_and_never_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast_serving.hold.balancer.START_TIMEOUT", 2.0)
+    real, mute = Balancer.command, [sys.executable, "-c", "import time; time.sleep(60)"]
+    commands = [mute]
+    monkeypatch.setattr(Balancer, "command", lambda self: commands.pop() if commands else real(self))
     monkeypatch.setattr("ballast_serving.hold.balancer.RETRY_EVERY", 0.2)
-    taken = Balancer(Policy.ROUND_ROBIN, free_pair())
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", taken.port + 1))
-        sock.listen()
-        async with taken.running():
-            await until(lambda: taken.process is not None)
-            first = taken.process
-            await until(lambda: taken.process is not first, seconds=30)
-            sock.close()
-            await until(lambda: taken.up, seconds=30)
+    found = Balancer(Policy.ROUND_ROBIN, free_pair())
+    async with found.running():
+        await asyncio.sleep(2.5)
+        monkeypatch.setattr("ballast_serving.hold.balancer.START_TIMEOUT", 30.0)
+        await until(lambda: found.up, seconds=30)
 
 
 async def test_a_broken_stream_breaks_for_the_client_too_and_is_counted() -> None:
