@@ -99,6 +99,11 @@ def test_a_container_that_does_not_list_the_claim_sees_no_device(fabric: Fabric,
 
 @pytest.mark.e2e
 def test_a_region_that_does_not_fit_says_what_would(fabric: Fabric, space: Kube) -> None:
+    def largest() -> str:
+        found: str = (fabric.admin.get("cxlblade", "b0") or {})["status"]["observed"]["largestExtent"]
+        return found
+
+    eventually(lambda: largest() == "4Gi", 90, lambda: f"the blade is not empty: {largest()}")
     space.apply(cxl.region("kv", "8Gi"))
     found = space.until("cxlr", "kv", lambda r: r.get("status", {}).get("phase") == "Pending", 60)
     (ready,) = [c for c in found["status"]["conditions"] if c["type"] == "Ready"]

@@ -62,7 +62,7 @@ def fabric(local: LocalCluster, admin: Kube, images: dict[str, str]) -> Iterator
                 "cxl.enabled=true",
                 f"cxl.emulatedRoot={root}",
                 # Emulated memory is files of a tmpfs, which count as the memory of whoever writes them first: a scrub.
-                "cxl.node.resources.limits.memory=1Gi",
+                "cxl.node.resources.limits.memory=6Gi",
                 f"cxl.controller.credentialSecrets={{{SECRET}}}",
             ]
             deploy(admin, images, *switched_on, *ages)
