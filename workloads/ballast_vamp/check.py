@@ -20,66 +20,30 @@ import argparse
 import json
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ballast_vamp.replay import models
+
 MIB, GIB = 1 << 20, 1 << 30
-BASE: dict[str, Any] = {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "model_type": "qwen3_moe",
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "norm_topk_prob": True,
-    "decoder_sparse_step": 1,
-    "mlp_only_layers": [],
-    "vocab_size": 151936,
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-SHAPES: dict[str, dict[str, Any]] = {
-    "next512": {
-        "config": {
-            "num_hidden_layers": 16,
-            "num_experts": 512,
-            "num_experts_per_tok": 10,
-            "moe_intermediate_size": 512,
-        },
-        "kv": 2 * GIB,
-        "offload": 8 * GIB,
-        "chunk": 256 * MIB,
-    },
-    "qwen30b": {
-        "config": {"num_hidden_layers": 48, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
-        "kv": 6 * GIB,
-        "offload": 8 * GIB,
-        "chunk": 512 * MIB,
-    },
-    "tiny": {
-        "config": {
-            "num_hidden_layers": 4,
-            "num_experts": 16,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 64,
-            "hidden_size": 128,
-            "intermediate_size": 256,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "vocab_size": 320,
-        },
-        "kv": 6 * MIB,
-        "offload": 64 * MIB,
-        "chunk": MIB // 2,
-    },
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shape of the replay's, with so many layers, and bytes: of cache, of experts that may leave, of one move."""
+
+    shape: str
+    layers: int
+    kv: int
+    offload: int
+    chunk: int
+
+
+CASES = {
+    "next512": Case("qwen3-512e", 16, 2 * GIB, 8 * GIB, 256 * MIB),
+    "qwen30b": Case("qwen3-30b-a3b", 48, 6 * GIB, 8 * GIB, 512 * MIB),
+    "tiny": Case("tiny", 4, 6 * MIB, 64 * MIB, MIB // 2),
 }
 
 
@@ -87,7 +51,7 @@ def add_parsers(commands: Any) -> None:
     parser = commands.add_parser(
         "check", help="move pages in a running engine and compare what must not change", allow_abbrev=False
     )
-    parser.add_argument("--shape", choices=SHAPES, default="next512")
+    parser.add_argument("--shape", choices=CASES, default="next512")
     parser.add_argument("--prompts", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=64, help="new tokens of each prompt")
     parser.add_argument("--steps", type=int, default=20, help="engine steps between two forced remaps")
@@ -98,12 +62,12 @@ def add_parsers(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Exit status 1 if a check does not hold."""
-    shape = SHAPES[options.shape]
+    case = CASES[options.shape]
     os.environ |= {
         "VAMP_ENABLE": "1",
-        "VAMP_MAX_OFFLOAD_BYTES": str(shape["offload"]),
-        "VAMP_HOST_BYTES": str(shape["offload"]),
-        "VAMP_CHUNK_BYTES": str(shape["chunk"]),
+        "VAMP_MAX_OFFLOAD_BYTES": str(case.offload),
+        "VAMP_HOST_BYTES": str(case.offload),
+        "VAMP_CHUNK_BYTES": str(case.chunk),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
@@ -111,8 +75,8 @@ def _run(options: argparse.Namespace) -> int:
     from ballast_vamp.checked_engine import Engine
 
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps({**BASE, **shape["config"]}))
-        engine = Engine(folder, shape["kv"])
+        models.write(case.shape, Path(folder), case.layers)
+        engine = Engine(folder, case.kv)
     report: dict[str, Any] = {"shape": options.shape, "versions": engine.versions()}
     report["stall"] = engine.stall()
     report["tokens"] = engine.tokens(options.prompts, options.tokens, options.steps)

@@ -41,9 +41,9 @@ class Engine:
         core: Any = self.llm.llm_engine.engine_core
         self.scheduler = core.engine_core.scheduler
         self.worker = core.engine_core.model_executor.driver_worker.worker
-        self.controller = self.scheduler.vamp
+        self.controller: Any = getattr(self.scheduler, "vamp", None)
         if self.controller is None:
-            raise SystemExit("VAMP stays out of this engine; its log says why")
+            raise SystemExit("VAMP stays out of this engine; its log says why, unless the plugin is not installed")
         self.rank = self.worker._vamp
         self.vocabulary = int(self.llm.llm_engine.model_config.get_vocab_size())
         self.controller.tick = _nothing
