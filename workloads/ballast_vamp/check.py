@@ -17,6 +17,7 @@ Exit status 0 only if every check holds. Weights are random, so routing is flat:
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import tempfile
@@ -72,6 +73,8 @@ def _run(options: argparse.Namespace) -> int:
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
+    if importlib.util.find_spec("flashinfer") is None:
+        os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # vLLM imports it on a GPU unless it is told not to
     from ballast_vamp.checked_engine import Engine
 
     with tempfile.TemporaryDirectory() as folder:

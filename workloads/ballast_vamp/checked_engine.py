@@ -92,13 +92,13 @@ class Engine:
         return answer
 
     def _bare(self, sizes: list[int]) -> float:
-        """Each handle: unmapped, another mapped in its place, itself mapped elsewhere, and that zeroed."""
+        """Each handle: unmapped, host memory mapped in its place, itself mapped elsewhere, and that zeroed."""
         from ballast_vamp.vmm import Where
 
         vmm = self.rank.store.vmm
         parts = []
         for size in sizes:
-            first, second = vmm.create(size, Where.DEVICE), vmm.create(size, Where.DEVICE)
+            first, second = vmm.create(size, Where.DEVICE), vmm.create(size, Where.HOST)
             here, there = vmm.reserve(size), vmm.reserve(size)
             vmm.map(here, size, first)
             parts.append((size, first, second, here, there))
@@ -173,7 +173,11 @@ class Engine:
         same = before == self._cache_sums()
         self.controller.shrink(self.controller.balloon.virtual)
         self._settle()
-        return {"ok": same and before == self._cache_sums(), "commits": done, "same": same}
+        ok = same and before == self._cache_sums()
+        for region, base in self._cache_regions():
+            self._bytes(base, region.backed).zero_()  # some of them are no numbers to attention
+        torch.cuda.synchronize()
+        return {"ok": ok, "commits": done, "same": same}
 
     def cycles(self, cycles: int) -> dict[str, Any]:
         """Grow and shrink over and over: nothing may be left, and the last may not be slower than the first."""

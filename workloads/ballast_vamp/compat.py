@@ -164,12 +164,33 @@ def cache_allocated_by(make: Callable[[int], Any], sizes: Sequence[int]) -> Iter
     for module in modules:
         module.torch = _Torch(torch, zeros)  # type: ignore[attr-defined]
     try:
-        yield
+        with _layer_by_layer():
+            yield
     finally:
         for module in modules:
             module.torch = torch  # type: ignore[attr-defined]
     if left:
         raise RuntimeError(f"vLLM allocated no {left[0]} bytes for its KV cache; serve this engine without VAMP_ENABLE")
+
+
+@contextmanager
+def _layer_by_layer() -> Iterator[None]:
+    """While it lasts, 0.26 does not allocate one tensor for all layers, as some KV connectors would prefer: its blocks
+    would lie in another order than `cache_parts` says. Connectors register each layer then."""
+    try:
+        from vllm.v1.worker.kv_connector_model_runner_mixin import KVConnectorModelRunnerMixin as Mixin
+    except ImportError:
+        yield
+        return
+    asked = vars(Mixin).get("use_uniform_kv_cache")
+    if asked is None:
+        yield
+        return
+    Mixin.use_uniform_kv_cache = staticmethod(lambda *_: False)
+    try:
+        yield
+    finally:
+        Mixin.use_uniform_kv_cache = asked
 
 
 def longest_request_blocks(config: Any, vllm_config: Any) -> int:

@@ -36,6 +36,7 @@ HANDLE_SECONDS = 67e-6
 NEVER = float("-inf")
 NOTHING = 0.05  # request-seconds that are not worth a thought
 HORIZON_SECONDS = 30.0
+IDLE_GAP_MOST = 4.0  # without any request, prefixes are given up within half a minute even where gaps were long
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Controller:
 
     def _lost_prefixes(self, now: Now, cut: int, at: float) -> float:
         """Request-seconds to compute what is cached from `cut` on; half as likely after each gap without requests."""
-        chance: float = now.reuse * 2.0 ** -((at - self._active) / max(now.gap, 0.1))
+        chance: float = now.reuse * 2.0 ** -((at - self._active) / min(max(now.gap, 0.1), IDLE_GAP_MOST))
         tokens = self.balloon.cached_above(cut) * self.shape.block_tokens
         return chance * (1 + now.running + now.waiting) * now.prefill.seconds(tokens, now.context)
 

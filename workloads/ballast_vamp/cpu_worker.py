@@ -29,6 +29,7 @@ class VampWorker(VampRank, CPUWorker):  # type: ignore[misc]
         for layer, runner in enumerate(runners):
             store.house(layer)
             experts.reorder(runner, order[layer])
+            self._vamp_counter.attach(layer, runner)
         vmm = store.vmm
         assert isinstance(vmm, FakeVmm)
         for unit in store.units:

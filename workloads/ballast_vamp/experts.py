@@ -69,15 +69,15 @@ class Counter:
         self.step = torch.zeros(2, dtype=torch.int32, device=device)  # phase, and tokens that are not padding
         self._host = torch.zeros_like(self.counts, device="cpu", pin_memory=device.type == "cuda")
         self._last = np.zeros(tuple(self.counts.shape), dtype=np.int64)
+        self._told: tuple[Phase, int] | None = None
         self._tokens, self._seen = [0, 0], [0, 0]
         self._read_at = time.monotonic()
         self._reading: tuple[Any, float, list[int]] | None = None  # of a copy: its end, seconds counted, tokens
         self._kernel = _kernel() if device.type == "cuda" else None
 
-    def attach(self, runners: Sequence[Any]) -> None:
-        """Hook into every layer's router; a hook that is there already still sees the model's own ids, first."""
-        for number, runner in enumerate(runners):
-            runner.router.set_capture_fn(self._hook(number, runner.router.capture_fn))
+    def attach(self, layer: int, runner: Any) -> None:
+        """Hook into a layer's router; a hook that is there already still sees the model's own ids, first."""
+        runner.router.set_capture_fn(self._hook(layer, runner.router.capture_fn))
 
     def _hook(self, layer: int, before: Callable[[Any], None] | None) -> Callable[[Any], None]:
         def capture(ids: Any) -> None:
@@ -103,8 +103,10 @@ class Counter:
 
     def before_step(self, phase: Phase, tokens: int) -> None:
         """Say what the next step is made of; kernels that were launched before it are not disturbed."""
-        self.step[0].fill_(int(phase))
-        self.step[1].fill_(tokens)
+        if (phase, tokens) != self._told:  # most steps are like the one before; each write is a launch
+            self._told = (phase, tokens)
+            self.step[0].fill_(int(phase))
+            self.step[1].fill_(tokens)
         self._tokens[phase] += tokens
         now = time.monotonic()
         if now - self._read_at >= READ_EVERY:

@@ -101,8 +101,15 @@ class FakeVmm:
         self.busy = True
 
     def zero(self, address: int, size: int) -> None:
+        """Unlike a copy it may cover several mappings, whole ones."""
         self.fail("zero")
-        self._at(address, size).holds = ZEROS
+        end = address + size
+        while address < end:
+            size = self.mapped.get(address, (end - address,))[0]
+            self._at(address, size).holds = ZEROS
+            address += size
+        if address > end:
+            raise Misuse(f"zeros up to {end:#x} end within a mapping")
         self.busy = True
 
     def synchronize(self) -> None:

@@ -72,7 +72,8 @@ def smallest_unit(layer: Layer, page: int) -> int:
 
 
 def units(layers: Sequence[Layer], page: int, tail: int = 0, large: int = 0) -> list[Unit]:
-    """Divide layers into units, from each layer's end, so that a remainder is left at its hot start.
+    """Divide layers into units, from each layer's end, so that a remainder is left at its hot start: it never moves,
+    since what asks the driver about a tensor asks about its first byte, which has to be the device's.
 
     tail: slots at the end of each layer known to be cold. large: bytes of a unit wanted there.
     """
@@ -81,8 +82,8 @@ def units(layers: Sequence[Layer], page: int, tail: int = 0, large: int = 0) -> 
         small = smallest_unit(layer, page)
         wide = max(small, min(large // sum(layer.rows), layer.experts // LARGEST_SHARE) // small * small)
         end, cuts = layer.experts, []
-        while end >= small:
-            count = wide if end - wide >= layer.experts - tail else small
+        while end > small:
+            count = wide if end - wide >= max(layer.experts - tail, small) else small
             cuts.append((end - count, count))
             end -= count
         for first, count in reversed(cuts):
@@ -111,7 +112,7 @@ def lay_out(
     extents, regions, covered = [], [], 0
     for part in parts:
         first, end = max(part.start // page * page, covered), part.start + virtual * part.block_bytes
-        backed = max((part.start + physical * part.block_bytes) // page * page, -(-part.start // page) * page)
+        backed = -(-(part.start + physical * part.block_bytes) // page) * page
         limit = max(end // page * page, backed)
         if backed > first:
             extents.append((first, backed - first))

@@ -56,6 +56,7 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
                 moved += rows.numel()
                 del old, rows
             experts.reorder(runner, order[layer], but=experts.WEIGHTS)
+            self._vamp_counter.attach(layer, runner)
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
         # vLLM counts memory that torch does not know apart from weights; ours would be counted twice.

@@ -2,7 +2,8 @@
 
 For expert e of a layer, p_e is the chance that a token is routed to it. Of a step of T tokens an expert on the host is
 read once with chance 1 - (1 - p_e)^T, so a step reads W(T) = sum_e bytes_e (1 - (1 - p_e)^T) cold bytes.
-An expert counts as cold only where it is cold over both half-lives: the larger of the two estimates is taken.
+The short half-life decides, once it has seen enough: the long one counts as PRIOR_TOKENS tokens beside it, so that a
+lull makes nothing cold, and a change of traffic is believed within seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from ballast_vamp.geometry import Unit
 
 HALF_LIVES = (10.0, 300.0)  # seconds of routing, not of wall clock: an idle engine forgets nothing
+PRIOR_TOKENS = 4000.0
 LEARNED = 4.0  # picks an average expert must have had before coldness means anything
 Array = NDArray[np.float64]
 
@@ -53,8 +55,9 @@ class Hotness:
         """p_e, (layers, experts). A phase that was not seen yet is taken to be like the other."""
         if self.tokens[-1, phase] < 1 <= self.tokens[-1, 1 - phase]:
             phase = Phase(1 - phase)
-        seen = np.maximum(self.tokens[:, phase], 1.0)
-        chance: Array = np.minimum((self.picks[:, phase] / seen[:, None, None]).max(axis=0), 1.0)
+        before = self.picks[1, phase] / max(self.tokens[1, phase], 1.0)
+        seen = self.picks[0, phase] + PRIOR_TOKENS * before
+        chance: Array = np.minimum(seen / (self.tokens[0, phase] + PRIOR_TOKENS), 1.0)
         return chance
 
 

@@ -57,11 +57,6 @@ class HostPack:
         return sum(self.sizes)
 
 
-def _broken(rule: bool, message: str) -> None:
-    if not rule:
-        raise Broken(message)
-
-
 @dataclass
 class PageTable:
     """State of one rank. Packs `0 .. len(units) - 1` start at home of the unit of the same number, the rest spare."""
@@ -119,9 +114,12 @@ class PageTable:
     def keep_copy(self, unit: int, host: int) -> None:
         """A host pack now holds a unit's weights; what it held before, of a unit at home, is forgotten."""
         pack = self.hosts[host]
-        _broken(not pack.serving, f"host pack {host} serves unit {pack.of} and cannot be written")
-        _broken(pack.sizes == self.units[unit].sizes, f"host pack {host} has another size than unit {unit}")
-        _broken(unit not in self.host, f"unit {unit} has a copy already")
+        if pack.serving:
+            raise Broken(f"host pack {host} serves unit {pack.of} and cannot be written")
+        if pack.sizes != self.units[unit].sizes:
+            raise Broken(f"host pack {host} has another size than unit {unit}")
+        if unit in self.host:
+            raise Broken(f"unit {unit} has a copy already")
         if pack.of is not None:
             del self.host[pack.of]
         pack.of = unit
@@ -130,7 +128,8 @@ class PageTable:
     def drop_copy(self, host: int) -> None:
         """A host pack holds nothing that counts: it is about to be written."""
         pack = self.hosts[host]
-        _broken(not pack.serving, f"host pack {host} serves unit {pack.of} and cannot be dropped")
+        if pack.serving:
+            raise Broken(f"host pack {host} serves unit {pack.of} and cannot be dropped")
         if pack.of is not None:
             del self.host[pack.of]
             pack.of = None
@@ -138,7 +137,8 @@ class PageTable:
     def offload(self, unit: int) -> int:
         """Serve a unit from its host copy; returns its pack, which is then spare."""
         home, host = self.home[unit], self.copy_of(unit)
-        _broken(home is not None and host is not None, f"unit {unit} needs a pack and a host copy to be offloaded")
+        if home is None or host is None:
+            raise Broken(f"unit {unit} needs a pack and a host copy to be offloaded")
         assert home is not None
         assert host is not None
         host.serving = True
@@ -151,8 +151,10 @@ class PageTable:
     def restore(self, unit: int, pack: int) -> None:
         """Serve a unit from a spare pack that holds its weights. Its host copy is kept."""
         held, host = self.packs[pack], self.copy_of(unit)
-        _broken(self.home[unit] is None and held.spare, f"unit {unit} is at home already or pack {pack} is not spare")
-        _broken(held.sizes == self.units[unit].sizes, f"pack {pack} has another size than unit {unit}")
+        if self.home[unit] is not None or not held.spare:
+            raise Broken(f"unit {unit} is at home already or pack {pack} is not spare")
+        if held.sizes != self.units[unit].sizes:
+            raise Broken(f"pack {pack} has another size than unit {unit}")
         assert host is not None
         host.serving = False
         held.unit = unit
@@ -163,9 +165,11 @@ class PageTable:
     def lend(self, pack: int, region: int) -> int:
         """Give a spare pack to the end of a region; returns the byte of the region at which it begins."""
         held = self.packs[pack]
-        _broken(held.spare, f"pack {pack} is not spare")
+        if not held.spare:
+            raise Broken(f"pack {pack} is not spare")
         start = self.regions[region].backed + self.lent_bytes(region)
-        _broken(start + held.bytes <= self.regions[region].limit, f"region {region} has no room for pack {pack}")
+        if start + held.bytes > self.regions[region].limit:
+            raise Broken(f"region {region} has no room for pack {pack}")
         held.region = region
         self.spare.discard(pack)
         self.lent[region].append(pack)
@@ -173,7 +177,8 @@ class PageTable:
 
     def reclaim(self, region: int) -> tuple[int, int]:
         """Take the last pack of a region back; returns it and the byte at which it began."""
-        _broken(bool(self.lent[region]), f"region {region} has nothing lent to it")
+        if not self.lent[region]:
+            raise Broken(f"region {region} has nothing lent to it")
         pack = self.lent[region].pop()
         self.packs[pack].region = None
         self.spare.add(pack)
@@ -186,22 +191,31 @@ class PageTable:
         for unit in units:
             pack, host = self.home[unit], self.copy_of(unit)
             served = host is not None and host.serving
-            _broken((pack is not None) != served, f"unit {unit} is backed by pack {pack} and by the host: {served}")
-            _broken(pack is None or self.packs[pack].unit == unit, f"pack {pack} is not at home of unit {unit}")
+            if (pack is not None) == served:
+                raise Broken(f"unit {unit} is backed by pack {pack} and by the host: {served}")
+            if pack is not None and self.packs[pack].unit != unit:
+                raise Broken(f"pack {pack} is not at home of unit {unit}")
 
     def check(self) -> None:
         """Raise Broken unless every unit has exactly one backing and every pack and host pack exactly one place."""
         self.check_units(range(len(self.units)))
-        _broken(self.away == {unit for unit, pack in enumerate(self.home) if pack is None}, "units away are miscounted")
-        _broken(self.spare == {pack.id for pack in self.packs if pack.spare}, "spare packs are miscounted")
+        if self.away != {unit for unit, pack in enumerate(self.home) if pack is None}:
+            raise Broken("units away are miscounted")
+        if self.spare != {pack.id for pack in self.packs if pack.spare}:
+            raise Broken("spare packs are miscounted")
         for region, packs in enumerate(self.lent):
-            _broken(all(self.packs[pack].region == region for pack in packs), f"region {region} holds a foreign pack")
+            if any(self.packs[pack].region != region for pack in packs):
+                raise Broken(f"region {region} holds a foreign pack")
             end = self.regions[region].backed + self.lent_bytes(region)
-            _broken(end <= self.regions[region].limit or not packs, f"region {region} is backed beyond its end")
+            if packs and end > self.regions[region].limit:
+                raise Broken(f"region {region} is backed beyond its end")
         placed = [pack for pack in self.home if pack is not None] + [pack for packs in self.lent for pack in packs]
-        _broken(len(placed) == len(set(placed)), "a pack is in two places")
-        _broken(len(placed) + len(self.spares()) == len(self.packs), "a pack is nowhere")
-        _broken(all(self.hosts[host].of == unit for unit, host in self.host.items()), "a copy is of another unit")
+        if len(placed) != len(set(placed)):
+            raise Broken("a pack is in two places")
+        if len(placed) + len(self.spares()) != len(self.packs):
+            raise Broken("a pack is nowhere")
+        if any(self.hosts[host].of != unit for unit, host in self.host.items()):
+            raise Broken("a copy is of another unit")
 
 
 def table(

@@ -6,13 +6,13 @@ order is by cost per byte freed. Layers are not treated alike: the coldest exper
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_vamp.pages import HostPack, PageTable
+from ballast_vamp.pages import HostPack, PageTable, Sizes
 
 Scores = NDArray[np.float64]
 
@@ -80,13 +80,10 @@ class Hosts:
     """Host packs still to be had while a plan is made: a unit's own copy, an empty pack, or the hottest unit's copy."""
 
     def __init__(self, table: PageTable, scores: Scores) -> None:
-        self._table = table
+        self._table, self._scores = table, scores
         self._taken: set[int] = set()
-        self._by_size: dict[tuple[int, ...], list[HostPack]] = {}
-        unused = [host for host in table.hosts if not host.serving]
-        # Last is taken first: packs without a copy, then copies of what is least likely to leave.
-        for host in sorted(unused, key=lambda h: np.inf if h.of is None else scores[h.of] / h.bytes):
-            self._by_size.setdefault(host.sizes, []).append(host)
+        self._empty: dict[Sizes, Iterator[HostPack]] = {}
+        self._copies: dict[Sizes, Iterator[HostPack]] = {}
 
     def take(self, unit: int) -> Offload | None:
         """A host pack for a unit, None if there is none."""
@@ -94,13 +91,34 @@ class Hosts:
         if own is not None and own.id not in self._taken:
             self._taken.add(own.id)
             return Offload(unit, own.id, copy=False)
-        packs = self._by_size.get(self._table.units[unit].sizes, [])
-        while packs:
-            host = packs.pop()
-            if host.id not in self._taken:
-                self._taken.add(host.id)
-                return Offload(unit, host.id, copy=True)
-        return None
+        sizes = self._table.units[unit].sizes
+        host = next(self._packs(self._empty, sizes, self._unwritten), None)
+        if host is None:
+            host = next((h for h in self._packs(self._copies, sizes, self._written) if h.id not in self._taken), None)
+        if host is None:
+            return None
+        self._taken.add(host.id)
+        return Offload(unit, host.id, copy=True)
+
+    def _packs(
+        self, known: dict[Sizes, Iterator[HostPack]], sizes: Sizes, find: Callable[[Sizes], Iterator[HostPack]]
+    ) -> Iterator[HostPack]:
+        """A large model has thousands of packs, and a plan takes a few: they are looked for when they are needed."""
+        if sizes not in known:
+            known[sizes] = find(sizes)
+        return known[sizes]
+
+    def _unwritten(self, sizes: Sizes) -> Iterator[HostPack]:
+        return (host for host in self._table.hosts if host.of is None and host.sizes == sizes)
+
+    def _written(self, sizes: Sizes) -> Iterator[HostPack]:
+        """Copies of what is least likely to leave come first."""
+        copies = [
+            (self._scores[host.of] / host.bytes, host)
+            for host in self._table.hosts
+            if host.of is not None and not host.serving and host.sizes == sizes
+        ]
+        return (host for _, host in sorted(copies, key=lambda scored: scored[0], reverse=True))
 
 
 def coldest(table: PageTable, scores: Scores, kept: Collection[int] = ()) -> Iterator[int]:
@@ -117,27 +135,26 @@ def coldest(table: PageTable, scores: Scores, kept: Collection[int] = ()) -> Ite
     yield from late
 
 
-@dataclass
 class _Filling:
-    """Regions as they fill while a plan is made."""
+    """Regions as they fill while a plan is made. blocks: that have memory, of each."""
 
-    table: PageTable
-    lent: list[int] = field(init=False)
+    def __init__(self, table: PageTable) -> None:
+        self._regions = table.regions
+        self.lent = [table.lent_bytes(region) for region in range(len(table.regions))]
+        self.blocks = [region.blocks(lent) for region, lent in zip(table.regions, self.lent, strict=True)]
 
-    def __post_init__(self) -> None:
-        self.lent = [self.table.lent_bytes(region) for region in range(len(self.table.regions))]
-
-    def blocks(self, region: int) -> int:
-        return self.table.regions[region].blocks(self.lent[region])
+    def add(self, region: int, size: int) -> None:
+        self.lent[region] += size
+        self.blocks[region] = self._regions[region].blocks(self.lent[region])
 
     def capacity(self) -> int:
-        return min(self.blocks(region) for region in range(len(self.lent)))
+        return min(self.blocks)
 
     def lowest(self) -> int:
-        return min(range(len(self.lent)), key=self.blocks)
+        return self.blocks.index(min(self.blocks))
 
     def fits(self, region: int, size: int) -> bool:
-        at = self.table.regions[region]
+        at = self._regions[region]
         return at.backed + self.lent[region] + size <= at.limit
 
 
@@ -166,7 +183,7 @@ def grow(table: PageTable, target: int, scores: Scores, limits: Limits, kept: Co
             pack, room = home, room - table.units[offload.unit].bytes
             offloads.append(offload)
         lends.append(Lend(pack, region))
-        filling.lent[region] += table.packs[pack].bytes
+        filling.add(region, table.packs[pack].bytes)
         moved += table.packs[pack].bytes
         if filling.capacity() > capacity:
             capacity, useful = filling.capacity(), (len(offloads), len(lends))
@@ -195,12 +212,12 @@ def shrink(table: PageTable, target: int, scores: Scores, limits: Limits) -> Pla
     for region, packs in enumerate(lent):
         at = table.regions[region]
         while packs and moved < limits.chunk:
-            rest = filling.lent[region] - table.packs[packs[-1]].bytes
-            if at.blocks(rest) < target:
+            size = table.packs[packs[-1]].bytes
+            if at.blocks(filling.lent[region] - size) < target:
                 break
-            filling.lent[region] = rest
+            filling.add(region, -size)
             free.append(packs.pop())
-            moved += table.packs[free[-1]].bytes
+            moved += size
             reclaims.append(region)
     return Plan(filling.capacity(), reclaims=tuple(reclaims), restores=_bring_home(table, free, scores))
 

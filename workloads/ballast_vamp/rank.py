@@ -17,7 +17,7 @@ the scheduler alone, when every rank has them. An order names a capacity, not a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -327,10 +327,21 @@ class Rank:
         return found
 
     def _zero(self, parts: Sequence[tuple[int, int]]) -> None:
-        for address, size in parts:
+        for address, size in joined(parts):
             self.store.vmm.zero(address, size)
         self.store.vmm.synchronize()
 
     def _fail_at(self, step: Step) -> None:
         if self._fault is step:
             raise VmmError(step, "an injected fault", memory=True)
+
+
+def joined(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Addresses and sizes, where one ends at which another begins as one."""
+    found: list[tuple[int, int]] = []
+    for address, size in sorted(parts):
+        if found and sum(found[-1]) == address:
+            found[-1] = (found[-1][0], found[-1][1] + size)
+        else:
+            found.append((address, size))
+    return found

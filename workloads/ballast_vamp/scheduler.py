@@ -97,10 +97,11 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_watermark()
         self._vamp_times, self._vamp_mix, self._vamp_reuse = StepTimes(), StepMix(), Reuse()
         self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
+        self._vamp_asked = ""  # the request whose prefix was looked up last
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
         shape = Shape(
-            step=max(1, config.chunk_bytes // ranks[0].block_bytes),
+            step=max(1, max(rank.chunk for rank in ranks) // ranks[0].block_bytes),
             block_tokens=compat.block_tokens(self.kv_cache_config),
             block_bytes=ranks[0].block_bytes,
             dry=config.mode is Mode.DRY_RUN,
@@ -153,7 +154,8 @@ class VampMixin(_Base):  # type: ignore[misc]
 
         def get_computed_blocks(request: Any) -> Any:
             found = look_up(request)
-            if not request.num_preemptions:
+            if not request.num_preemptions and request.request_id != self._vamp_asked:  # not again while it waits
+                self._vamp_asked = request.request_id
                 reuse.kept(sum(len(blocks) for blocks in found[0].blocks))
                 self._vamp_hits.add(found[1] / max(1, request.num_tokens))
                 reuse.asked(request.block_hashes, time.monotonic())
@@ -169,6 +171,8 @@ class VampMixin(_Base):  # type: ignore[misc]
         if self.vamp is None:
             return super().schedule(*arguments, **options)
         self.vamp.tick(self.vamp_now())
+        if not self._vamp_tokens:  # nothing is on its way: what was waited for was not a step
+            self._vamp_stepped = time.monotonic()
         self._vamp_watermark()
         output = super().schedule(*arguments, **options)
         if output.total_num_scheduled_tokens:

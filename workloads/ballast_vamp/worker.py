@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,11 +45,13 @@ COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, while nothing p
 
 @dataclass(frozen=True)
 class Description:
-    """What a rank tells the scheduler once. block_bytes: of one block over all layers. Speeds in bytes a second."""
+    """What a rank tells the scheduler once. block_bytes: of one block over all layers. chunk: bytes moved at a time.
+    Speeds in bytes a second."""
 
     physical: int
     virtual: int
     block_bytes: int
+    chunk: int
     expert_bytes: int
     offload_bytes: int
     host_bytes: int
@@ -73,7 +76,8 @@ class VampRank(_Base):  # type: ignore[misc]
         raise NotImplementedError
 
     def _vamp_house(self, store: Store, order: Any) -> None:
-        """Bring the experts into the store, in the order of their slots."""
+        """Bring the experts into the store, in the order of their slots, and attach the counter to each layer at once:
+        without it the router's ids would be of another order than the experts."""
         raise NotImplementedError
 
     def _vamp_allocation(self, allocations: list[tuple[int, int]]) -> AbstractContextManager[None]:  # noqa: ARG002
@@ -121,20 +125,20 @@ class VampRank(_Base):  # type: ignore[misc]
         self._vamp_store = Store(vmm, layers, units)
         self._vamp_share = share
         self._vamp_order = order
-        self._vamp_house(self._vamp_store, order) if not dry else self._vamp_imagine()
-        self._vamp_make_room()
         self._vamp_counter = experts.Counter(order, self.device)
-        self._vamp_counter.attach(runners)
+        self._vamp_house(self._vamp_store, order) if not dry else self._vamp_imagine(runners)
+        self._vamp_make_room()
         self._vamp_budget = 0 if dry else budget
         self._vamp_limit = budget
         self._vamp_saved = time.monotonic()
         if config.profile is not None and self.rank == 0:
             atexit.register(self.vamp_save)
 
-    def _vamp_imagine(self) -> None:
+    def _vamp_imagine(self, runners: Sequence[Any]) -> None:
         """A store that only counts: nothing real is moved."""
-        for layer in range(len(self._vamp_store.layers)):
+        for layer, runner in enumerate(runners):
             self._vamp_store.house(layer)
+            self._vamp_counter.attach(layer, runner)
 
     def _vamp_make_room(self) -> None:
         """Spare packs and host packs, made ahead: neither is created while a request waits."""
@@ -179,7 +183,10 @@ class VampRank(_Base):  # type: ignore[misc]
         with self._vamp_allocation(allocations) if real else nullcontext():
             super().initialize_from_config(kv_cache_config)
         table = pages.table(self._vamp_store.units, regions, self._vamp_spares, self._vamp_hosts)
-        limits = Limits(self._vamp_config.chunk_bytes, self._vamp_limit, SPARES)
+        largest = max(unit.bytes for unit in self._vamp_store.units)
+        # Blocks are gained when every region got a pack: less than that in one move would gain none, ever.
+        self._vamp_chunk = max(self._vamp_config.chunk_bytes, len(regions) * largest)
+        limits = Limits(self._vamp_chunk, self._vamp_limit, SPARES)
         fault = self._vamp_config.fault
         step = fault.step if fault is not None and fault.rank == self.rank else None
         self._vamp = Rank(table, self._vamp_store, addresses, limits, step)
@@ -235,13 +242,14 @@ class VampRank(_Base):  # type: ignore[misc]
         if self._vamp is None:
             why = self._vamp_disabled or Disabled(Reason.NOT_MOE, "no cache was made")
             blocks = self.cache_config.num_gpu_blocks
-            return Description(blocks, blocks, 0, 0, 0, 0, 1.0, 1.0, (why.reason, why.message))
+            return Description(blocks, blocks, 0, 0, 0, 0, 0, 1.0, 1.0, (why.reason, why.message))
         table = self._vamp.table
         real = self._vamp_budget > 0
         return Description(
             physical=table.capacity() if real else self._vamp_virtual,
             virtual=self._vamp_virtual,
             block_bytes=self._vamp_block_bytes,
+            chunk=self._vamp_chunk,
             expert_bytes=sum(layer.bytes for layer in self._vamp_store.layers),
             offload_bytes=self._vamp_limit,
             host_bytes=sum(pack.bytes for pack in table.hosts) if real else 0,

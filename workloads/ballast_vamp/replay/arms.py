@@ -25,7 +25,7 @@ from typing import Any
 
 from ballast_serving import plugins
 from ballast_vamp.replay.errors import BadInputError, ReplayError
-from ballast_vamp.replay.profiles import PROFILE
+from ballast_vamp.replay.profiles import PROFILE, WARMING_UP, Profile
 
 ARMS = ("plain", "vamp", "kv-offload", "vamp+kv-offload", "ideal")
 GIB = 1 << 30
@@ -53,12 +53,14 @@ class Setup:
 
 @dataclass(frozen=True)
 class Task:
-    """One run: which arm of which setup, over which trace, and how often to sample."""
+    """Runs of one engine: which arm of which setup, over which trace, and how often to sample. The hot experts of
+    several runs are not the same."""
 
     arm: str
     setup: Setup
     trace: str
     every: float
+    runs: int = 1
 
     @property
     def blocks(self) -> int:
@@ -91,7 +93,7 @@ class Task:
         """On top of the caller's own; VAMP is asked for in no other way."""
         found = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         if self.setup.profile:
-            found[PROFILE] = self.setup.profile
+            found[PROFILE] = str(Profile.parse(self.setup.profile).another(WARMING_UP))
         if self.arm.startswith("vamp"):
             host = self._host()
             found |= {"VAMP_ENABLE": "1", "VAMP_HOST_BYTES": str(host)}
@@ -111,8 +113,9 @@ def check(arms: list[str]) -> None:
         raise BadInputError(f"--arms has {', '.join(arms) or 'nothing'}; name each arm once")
 
 
-def run(task: Task) -> dict[str, Any]:
-    """The outcome of one run in a process of its own. Raises ReplayError with the end of its output if it fails."""
+def run(task: Task, gpu: str | None = None) -> list[dict[str, Any]]:
+    """The outcomes of the runs, in a process of their own, which sees this GPU only if one is named. Raises
+    ReplayError with the end of its output if it fails."""
     # What VAMP is told is the arm's; only that a CPU may stand in for a device is the caller's.
     kept = ("VAMP_FAKE_DEVICE",)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("VAMP_") or name in kept}
@@ -122,6 +125,8 @@ def run(task: Task) -> dict[str, Any]:
         asked.write_text(json.dumps(asdict(task)))
         command = [sys.executable, "-m", "ballast_vamp.replay.child", str(asked), str(answered)]
         environment = inherited | _with_plugin(Path(folder), inherited) | task.environment()
+        if gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu
         with log.open("wb") as output:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
             try:
@@ -132,7 +137,7 @@ def run(task: Task) -> dict[str, Any]:
             said = log.read_text(errors="replace").strip().splitlines()[-25:] or ["nothing"]
             words = "\n".join(said)
             raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}: {said[-1]}\n{words}")
-        found: dict[str, Any] = json.loads(answered.read_text())
+        found: list[dict[str, Any]] = json.loads(answered.read_text())
         return found
 
 

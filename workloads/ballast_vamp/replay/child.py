@@ -15,16 +15,19 @@ from ballast_vamp.replay.drive import Player
 from ballast_vamp.replay.local import start
 from ballast_vamp.replay.profiles import Profile
 
+REHEARSED = 2  # turns of each session that are played before anything is measured, while other experts are hot
+ANOTHER = 10  # added to the seeds of profiles from run to run
+
 
 def main(asked: Path, answered: Path) -> None:
-    """Start the engine, play the trace, write the outcome."""
+    """Start the engine, play the trace once or more, write the outcomes."""
     found = json.loads(asked.read_text())
     task = Task(**found | {"setup": Setup(**found["setup"])})
     with tempfile.TemporaryDirectory(prefix="replay-model-") as folder:
         answered.write_text(json.dumps(_play(task, Path(folder))))
 
 
-def _play(task: Task, folder: Path) -> dict[str, Any]:
+def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
     arguments: dict[str, Any] = {"model": task.setup.model}
     if task.setup.model in models.SHAPES:
         config = models.write(task.setup.model, folder, task.setup.layers)
@@ -36,10 +39,19 @@ def _play(task: Task, folder: Path) -> dict[str, Any]:
     arguments |= task.arguments(models.kv_bytes_per_token(config, ranks, element))
     vocabulary = int(config["vocab_size"])
     turns = trace.read(Path(task.trace))
-    profile, shift = (Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift))
-    engine = start(arguments, vocabulary, profile)
-    played = engine.play(Player(engine, trace.sessions(turns), vocabulary, task.every, shift).play())
-    return outcome.outcome(played, turns) | {"hardware": hardware(), "versions": versions()}
+    profiles = [Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift)]
+    engine = start(arguments)
+    sessions, found = trace.sessions(turns), []
+    first = [said[:REHEARSED] for said in sessions]  # kernels are compiled for sizes of steps that come up
+    engine.play(Player(engine, first, vocabulary, task.every).play())
+    engine.rest()
+    for number in range(task.runs):
+        hot, shift = (profile and profile.another(number * ANOTHER) for profile in profiles)
+        if hot:
+            engine.route_by(hot)
+        played = engine.play(Player(engine, sessions, vocabulary, task.every, shift).play())
+        found.append(outcome.outcome(played, turns) | engine.rest() | {"hardware": hardware(), "versions": versions()})
+    return found
 
 
 def _config(model: str) -> dict[str, Any]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
+import functools
 import json
-import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ballast_vamp.replay import arms, plot, presets, report, trace
 from ballast_vamp.replay.errors import BadInputError, ReplayError
 from ballast_vamp.replay.profiles import Profile
+from ballast_vamp.replay.series import Series
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -71,6 +70,12 @@ def _replay_options(parser: argparse.ArgumentParser) -> None:
     local = parser.add_argument_group("engines of this machine", "each default in brackets")
     local.add_argument("--model", default="tiny", help="folder, id, or a shape of random weights (%(default)s)")
     local.add_argument("--layers", type=int, help="of a shape")
+    local.add_argument("--gpus", metavar="N,N", help="so many arms at a time, one on each, taking turns on them")
+    local.add_argument(
+        "--one-start",
+        action="store_true",
+        help="start each arm's engine once for all its runs, which then differ in which experts are hot",
+    )
     local.add_argument("--pressure", type=float, default=3, help="KV asked for / physical KV (%(default)s)")
     local.add_argument("--block-size", type=int, default=32, help="tokens of a block of KV (%(default)s)")
     local.add_argument("--max-num-seqs", type=int, default=64, help="requests in one step (%(default)s)")
@@ -107,10 +112,12 @@ def _replay(options: argparse.Namespace) -> int:
         raise BadInputError(f"--runs is {options.runs}; at least 1 is needed, and 3 for a median that says something")
     turns = _turns(options)
     print(_words(turns), file=sys.stderr)
-    series = _Series(options, turns, {name: [] for name in names})
+    series = Series(options, turns, {name: [] for name in names})
     if options.url:
         urls = _urls(options.url, names)
-        result = series.play(lambda name, number: asyncio.run(_one_live(options, urls[name], turns, f"run {number}")))
+        result = series.play(
+            lambda name, number, _: [_one_live(options, urls[name], turns, f"run {number}")], options.runs
+        )
     else:
         result = _local(series, options)
     print(report.table(result))
@@ -136,72 +143,18 @@ def _words(turns: Sequence[trace.Turn]) -> str:
     )
 
 
-def _local(series: _Series, options: argparse.Namespace) -> dict[str, Any]:
+def _local(series: Series, options: argparse.Namespace) -> dict[str, Any]:
     """Engines of this machine, each run in a process of its own."""
     setup = _setup(options, series.turns)
+    series.gpus = options.gpus.split(",") if options.gpus else [None]
     series.pressure = trace.demand(series.turns) / setup.physical
     with tempfile.TemporaryDirectory(prefix="replay-trace-") as folder:
         path = Path(folder) / "trace.jsonl"
         trace.write(path, series.turns)
         every = options.sample_seconds
-        return series.play(lambda name, _: arms.run(arms.Task(name, setup, str(path), every)))
-
-
-@dataclass
-class _Series:
-    """The runs of all arms. broken: why an arm has no further runs."""
-
-    options: argparse.Namespace
-    turns: Sequence[trace.Turn]
-    runs: dict[str, list[dict[str, Any]]]
-    pressure: float | None = None
-    broken: dict[str, str] = field(default_factory=dict)
-
-    def play(self, run: Callable[[str, int], dict[str, Any]]) -> dict[str, Any]:
-        """Arms take turns, so that a busy neighbour slows all of them alike. What is known is stored after each run:
-        an arm that fails, or a machine that goes, takes nothing with it. Raises ReplayError if no arm has a run."""
-        for number in range(self.options.runs):
-            for name in [name for name in self.runs if name not in self.broken]:
-                try:
-                    found = run(name, number)
-                except ReplayError as error:
-                    print(error, file=sys.stderr, flush=True)
-                    self.broken[name] = str(error).splitlines()[0]
-                    continue
-                self.runs[name].append(found)
-                _tell(name, number, found)
-                self._store()
-        if not any(self.runs.values()):
-            raise ReplayError(f"no arm came to an end: {'; '.join(self.broken.values())}")
-        self._store()
-        return self.result()
-
-    def _store(self) -> None:
-        if self.options.json:
-            self.options.json.write_text(json.dumps(self.result(), indent=1) + "\n")
-
-    def result(self) -> dict[str, Any]:
-        """Everything there is to say so far."""
-        runs = {name: several for name, several in self.runs.items() if several}
-        first, options, summary = next(iter(runs.values()))[0], self.options, report.summary(runs)
-        return {
-            "command": shlex.join(["python", "-m", "ballast_vamp", *sys.argv[1:]]),
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "hardware": first.get("hardware", ", ".join(options.url)),
-            "versions": first.get("versions", {}),
-            "trace": {
-                "name": options.preset or options.trace.name,
-                "sessions": len(trace.sessions(self.turns)),
-                "turns": len(self.turns),
-                "demand_tokens": trace.demand(self.turns),
-                "largest_context": trace.largest_context(self.turns),
-            },
-            "pressure": self.pressure,
-            "profile": options.profile,
-            "faults": [*self.broken.values(), *report.faults(runs)],
-            "ratios": report.ratios(summary),
-            "arms": summary,
-        }
+        once = options.runs if options.one_start else 1
+        task = functools.partial(arms.Task, setup=setup, trace=str(path), every=every, runs=once)
+        return series.play(lambda name, _, gpu: arms.run(task(name), gpu), options.runs // once)
 
 
 def _setup(options: argparse.Namespace, turns: Sequence[trace.Turn]) -> arms.Setup:
@@ -244,7 +197,11 @@ def _engine_arguments(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-async def _one_live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:
+def _one_live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:
+    return asyncio.run(_live(options, url, turns, salt))
+
+
+async def _live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:
     from ballast_vamp.replay.drive import EngineError, Player
     from ballast_vamp.replay.live import live_engine
     from ballast_vamp.replay.outcome import outcome
@@ -272,8 +229,3 @@ def _urls(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
             f"--url names {', '.join(found)} and --arms {', '.join(names)}; give each arm its URL, as plain=http://..."
         )
     return found
-
-
-def _tell(name: str, number: int, run: Mapping[str, Any]) -> None:
-    p90 = "-" if run["ttft_p90"] is None else f"{run['ttft_p90']:.3f} s"
-    print(f"run {number + 1}, {name}: {run['seconds']:.1f} s, TTFT p90 {p90}", file=sys.stderr, flush=True)

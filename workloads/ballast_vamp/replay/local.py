@@ -10,23 +10,23 @@ import asyncio
 import os
 import queue
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from prometheus_client import generate_latest
 
+from ballast_vamp.replay import readings
 from ballast_vamp.replay.drive import Ask, EngineError
 from ballast_vamp.replay.errors import ReplayError
 from ballast_vamp.replay.profiles import Profile
 
-WARM_UP = (1, 4, 16)  # sizes of the batches of the warm-up: each new size may compile a kernel
-WARM_TOKENS = 64
 T = TypeVar("T")
 Answer = tuple[asyncio.AbstractEventLoop, "asyncio.Queue[Sequence[int] | Exception | None]"]
 
 
 class LocalEngine:
-    """vLLM's synchronous engine, for `play` to be called once."""
+    """vLLM's synchronous engine."""
 
     def __init__(self, llm: Any) -> None:
         from vllm.v1.metrics.prometheus import get_prometheus_registry
@@ -107,17 +107,21 @@ class LocalEngine:
             if output.finished:
                 _put(self._answers.pop(output.request_id), None)
 
-    def warm_up(self, vocabulary: int) -> None:
-        """Have kernels compiled before anything is timed, and leave nothing of it in the prefix cache."""
-        from vllm import SamplingParams
-
-        some = SamplingParams(max_tokens=4, temperature=0, ignore_eos=True, detokenize=False)
-        for size in WARM_UP:
-            prompts = [[(7 * n + 11 * k) % (vocabulary - 3) + 3 for k in range(WARM_TOKENS)] for n in range(size)]
-            self._llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], some, use_tqdm=False)
+    def rest(self) -> dict[str, float]:
+        """Let an engine without requests step for as long as it wants to, as vLLM's own loop does: VAMP brings experts
+        home then. How long that took, and the share of their bytes that is at home in the end."""
+        scheduler: Any = self._engine.engine_core.engine_core.scheduler
+        started = time.perf_counter()
+        while scheduler.has_requests():
+            self._engine.step()
+        found = {"rest_seconds": time.perf_counter() - started}
         self._llm.reset_prefix_cache()
+        known = readings.values(generate_latest(self._registry).decode())
+        if (home := known.get("vamp:expert_bytes_resident")) is not None:
+            found["experts_home_share"] = home / (home + known["vamp:expert_bytes_host"])
+        return found
 
-    def check_profile(self, profile: Profile) -> None:
+    def route_by(self, profile: Profile) -> None:
         """Raise ReplayError if no layer has asked for its shares: some kernels choose experts themselves."""
         layers = self._llm.collective_rpc("replay_profile", args=(str(profile),))
         if min(layers) == 0:
@@ -144,8 +148,8 @@ def parameters(request: Ask) -> Any:
     )
 
 
-def start(arguments: Mapping[str, Any], vocabulary: int, profile: Profile | None) -> LocalEngine:
-    """vLLM with these arguments of `LLM`, warmed up, in this process and on this thread; one for each process."""
+def start(arguments: Mapping[str, Any]) -> LocalEngine:
+    """vLLM with these arguments of `LLM`, in this process and on this thread; one for each process."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
@@ -153,8 +157,4 @@ def start(arguments: Mapping[str, Any], vocabulary: int, profile: Profile | None
     asked, got = arguments["kv_cache_memory_bytes"], llm.llm_engine.vllm_config.cache_config.kv_cache_memory_bytes
     if got != asked:  # as VLLM_CPU_KVCACHE_SPACE does, and then nothing is under pressure
         raise ReplayError(f"the engine has {got} bytes of KV instead of {asked}; unset what else sets them")
-    engine = LocalEngine(llm)
-    engine.warm_up(vocabulary)
-    if profile:
-        engine.check_profile(profile)
-    return engine
+    return LocalEngine(llm)

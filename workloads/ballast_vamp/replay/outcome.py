@@ -11,6 +11,7 @@ from ballast_vamp.replay import readings
 from ballast_vamp.replay.drive import Played
 from ballast_vamp.replay.trace import Turn
 
+LATER = 2  # turns from the third on: what came before them is still to be found, or has to be computed again
 LEVELS = tuple(range(101))  # percents of the stored distributions
 
 
@@ -23,6 +24,7 @@ def quantile(values: Sequence[float], level: float) -> float:
 def outcome(played: Played, turns: Sequence[Turn]) -> dict[str, Any]:
     """Numbers of a run. Times in seconds; None where nothing was measured."""
     ttft = [said.ttft for said in played.turns]
+    later = [said.ttft for said in played.turns if said.turn >= LATER]
     tpot = [said.tpot for said in played.turns if said.tpot is not None]
     counts = readings.counted(played.samples)
     tokens = sum(said.tokens for said in played.turns)
@@ -35,6 +37,8 @@ def outcome(played: Played, turns: Sequence[Turn]) -> dict[str, Any]:
         "ttft_p50": quantile(ttft, 0.5) if ttft else None,
         "ttft_p90": quantile(ttft, 0.9) if ttft else None,
         "ttft_p99": quantile(ttft, 0.99) if ttft else None,
+        "ttft_later_p50": quantile(later, 0.5) if later else None,
+        "ttft_later_p90": quantile(later, 0.9) if later else None,
         "tpot_p50": quantile(tpot, 0.5) if tpot else None,
         "tpot_p90": quantile(tpot, 0.9) if tpot else None,
         "tokens_per_second": tokens / played.seconds if played.seconds else None,

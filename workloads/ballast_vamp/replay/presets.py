@@ -4,7 +4,8 @@ Lengths and gaps are lognormal, given by their median and an upper percentile. `
 replays in the literature: 110 sessions, 2,103 turns, contexts of at most 66K tokens (first prompt 3.2K, append median
 350 and p90 2.5K, which puts p99 at 12K, answer median 110 and p90 700, gap median 1.5 s and p95 15 s, one gap in twenty
 a person's of 30 to 120 s). `tw` has the depth of a large public set of agent trajectories: 36 turns in the median,
-deepest prompt 24K. The others each show one thing.
+deepest prompt 24K. `agents` are alike: 12 turns of 512 tokens and 64 in answer, a second apart, all there from the
+start, so that the KV they hold together only grows. The others each show one thing.
 """
 
 import math
@@ -15,7 +16,6 @@ from ballast_vamp.replay.errors import BadInputError
 from ballast_vamp.replay.trace import Turn
 
 _P90, _P95 = 1.2816, 1.6449  # standard deviations above the median of a normal distribution
-_HUMAN = 0.05  # share of gaps in which a person reads and thinks
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,17 @@ class Lognormal:
         return min(max(rng.lognormvariate(math.log(self.median), sigma), self.least), self.most)
 
 
+@dataclass(frozen=True)
+class Uniform:
+    """A random number between two, each as likely as any other."""
+
+    least: float
+    most: float
+
+    def draw(self, rng: random.Random) -> float:
+        return rng.uniform(self.least, self.most)
+
+
 def _p95(median: float, p95: float, least: float, most: float) -> Lognormal:
     return Lognormal(median, median * (p95 / median) ** (_P90 / _P95), least, most)
 
@@ -42,7 +53,8 @@ _GAP = _p95(1.5, 15, 0.05, 41.3)
 @dataclass(frozen=True)
 class Preset:
     """Conversations of one kind. rate: sessions a second on average, by phases of (seconds, times the rate), the last
-    of which goes on; total: turns of all sessions together, if they have to be a certain number."""
+    of which goes on; human: share of gaps in which a person reads and thinks; total: turns of all sessions together, if
+    they have to be a certain number."""
 
     sessions: int
     rate: float
@@ -50,7 +62,8 @@ class Preset:
     first: Lognormal = Lognormal(3200, 4500, 1500, 12_000)
     append: Lognormal = Lognormal(350, 2500, 16, 16_000)
     output: Lognormal = Lognormal(110, 700, 16, 11_400)
-    gap: Lognormal = _GAP
+    gap: Lognormal | Uniform = _GAP
+    human: float = 0.05
     longest: int = 66_000
     phases: tuple[tuple[float, float], ...] = ((math.inf, 1.0),)
     shared: int = 0
@@ -60,6 +73,16 @@ class Preset:
 
 PRESETS = {
     "swe110": Preset(110, 0.5, total=2103),
+    "agents": Preset(
+        24,
+        12,
+        turns=Lognormal(12, 12, 12, 12),
+        first=Lognormal(1536, 1536, 1536, 1536),
+        append=Lognormal(512, 512, 512, 512),
+        output=Lognormal(64, 64, 64, 64),
+        gap=Uniform(0.5, 1.5),
+        human=0,
+    ),
     "tw": Preset(
         60,
         0.25,
@@ -150,7 +173,7 @@ def _session(
         # A giant keeps room for its answer; a first prompt may take more than its even share.
         room = _tokens(longest, scale) - context - output
         append = min(_tokens(asked, scale), max(room // (count - turn), 1) if turn else room - 2 * (count - 1))
-        human = rng.random() < _HUMAN
+        human = rng.random() < preset.human
         gap = rng.uniform(30, 120) if human else preset.gap.draw(rng)
         prefix = context if turn else shared
         seed = rng.getrandbits(48)

@@ -17,11 +17,12 @@ prompts (Jaccard 0.03 to 0.07).
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ballast_vamp.replay.errors import BadInputError
 
 PROFILE = "BALLAST_REPLAY_PROFILE"  # environment: the profile that an engine's workers start with
+WARMING_UP = 1000  # another(...) of it is what engines warm up with: the hot set is not known at the start
 BREADTH = 20  # prompts in the window that `mixed256` stands for
 NEVER = 1e-9  # share of an expert that is never picked; its logarithm is still a number
 
@@ -40,6 +41,10 @@ class Profile:
         if name not in SHAPES or not (seed.isdigit() or seed == ""):
             raise BadInputError(f"profile {text} is not one of {', '.join(SHAPES)}, with #SEED behind it or without")
         return cls(name, int(seed or 0))
+
+    def another(self, number: int) -> "Profile":
+        """The same shape with other hot experts."""
+        return replace(self, seed=self.seed + number)
 
     def __str__(self) -> str:
         return f"{self.name}#{self.seed}"

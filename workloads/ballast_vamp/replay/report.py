@@ -14,13 +14,15 @@ COLUMNS: Sequence[tuple[str, str, float, int]] = (
     ("ttft_p50", "TTFT p50 s", 1, 3),
     ("ttft_p90", "p90 s", 1, 3),
     ("ttft_p99", "p99 s", 1, 3),
+    ("ttft_later_p50", "later turns p50 s", 1, 3),
+    ("ttft_later_p90", "p90 s", 1, 3),
     ("tpot_p50", "TPOT p50 ms", 1000, 1),
     ("tpot_p90", "p90 ms", 1000, 1),
     ("tokens_per_second", "out tok/s", 1, 1),
     ("prefix_hit_share", "prefix hits", 1, 3),
     ("preemptions", "preempted", 1, 0),
 )
-LESS_IS_BETTER = ("ttft_p50", "ttft_p90", "ttft_p99", "tpot_p50", "tpot_p90")
+LESS_IS_BETTER = ("ttft_p50", "ttft_p90", "ttft_p99", "ttft_later_p50", "ttft_later_p90", "tpot_p50", "tpot_p90")
 BASELINES = ("plain", "kv-offload", "ideal")
 
 

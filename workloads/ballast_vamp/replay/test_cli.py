@@ -29,9 +29,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """The runs that were asked for, in their order; VAMP answers ten times as fast."""
     found: list[Task] = []
 
-    def run(task: Task) -> dict[str, Any]:
+    def run(task: Task, _: str | None) -> list[dict[str, Any]]:
         found.append(task)
-        return outcome(0.1 if task.arm == "vamp" else 1.0)
+        return [outcome(0.1 if task.arm == "vamp" else 1.0) for _ in range(task.runs)]
 
     monkeypatch.setattr(arms, "run", run)
     return found
@@ -69,7 +69,8 @@ def test_arms_take_turns_and_the_result_says_how_it_was_made(
 def test_arms_that_cannot_be_compared_are_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(arms, "run", lambda task: outcome(1, missing=3, failures=["session 0, turn 1: no memory"]))
+    found = [outcome(1, missing=3, failures=["session 0, turn 1: no memory"])]
+    monkeypatch.setattr(arms, "run", lambda *_: found)
     assert main(["replay", *SMALL, "--arms", "plain", "--runs", "1", "--pressure", "1.5"]) == 1
     assert "not comparable: arm plain, run 1: 3 turns have no whole answer" in capsys.readouterr().err
 
@@ -84,11 +85,11 @@ def test_an_arm_that_does_not_start_costs_no_other_arm_its_result(
 ) -> None:
     tried = []
 
-    def run(task: Task) -> dict[str, Any]:
+    def run(task: Task, _: str | None) -> list[dict[str, Any]]:
         tried.append(task.arm)
         if task.arm == "kv-offload":
             raise ReplayError("arm kv-offload: the engine's process ended with 1: no CUDA\na long story")
-        return outcome(1.0)
+        return [outcome(1.0)]
 
     monkeypatch.setattr(arms, "run", run)
     path = tmp_path / "r.json"

@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ballast_vamp.replay.errors import BadInputError
@@ -65,6 +65,7 @@ def test_a_profile_is_written_with_its_seed() -> None:
         Profile("next512").shares(0, 1)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(SHAPES)), st.integers(4, 600), st.integers(0, 99), st.integers(0, 99))
 def test_shares_are_shares(name: str, experts: int, seed: int, layer: int) -> None:
     shares = Profile(name, seed).shares(layer, experts)
