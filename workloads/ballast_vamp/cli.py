@@ -7,7 +7,13 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 
-PARTS = ("ballast_vamp.probe", "ballast_vamp.check", "ballast_vamp.replay.cli")  # each has add_parsers(subparsers)
+PARTS = (  # each has add_parsers(subparsers)
+    "ballast_vamp.probe",
+    "ballast_vamp.handles",
+    "ballast_vamp.check",
+    "ballast_vamp.overhead",
+    "ballast_vamp.replay.cli",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

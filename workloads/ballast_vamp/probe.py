@@ -109,23 +109,28 @@ def _timed(vmm: CudaVmm, work: Callable[[], object]) -> float:
 
 
 def _measure(vmm: CudaVmm) -> dict[str, Any]:
-    """Microseconds a handle for each call, by handle size, over 512 MiB; and bytes a second of copies."""
-    return {"remap": [_remap(vmm, mib) for mib in HANDLE_MIB], **_speeds(vmm)}
+    """Microseconds a handle for each call, by its kind and size, over 512 MiB; and bytes a second of copies."""
+    remaps = [_remap(vmm, mib, where) for where in Where for mib in HANDLE_MIB]
+    return {"remap": remaps, **_speeds(vmm)}
 
 
-def _remap(vmm: CudaVmm, mib: int) -> dict[str, Any]:
+def _remap(vmm: CudaVmm, mib: int, where: Where) -> dict[str, Any]:
     size = mib << 20
     count = TOTAL // size
     address = vmm.reserve(TOTAL)
     places = [address + n * size for n in range(count)]
     handles: list[Any] = []
-    create = _timed(vmm, lambda: handles.extend(vmm.create(size, Where.DEVICE) for _ in range(count)))
+    create = _timed(vmm, lambda: handles.extend(vmm.create(size, where) for _ in range(count)))
     mapped = _timed(vmm, lambda: _all(vmm.map, places, size, handles))
     unmapped = _timed(vmm, lambda: _all(vmm.unmap, places, size))
     for handle in handles:
         vmm.release(handle)
     seconds = {"create_us": create, "map_us": mapped, "unmap_us": unmapped, "remap_us": mapped + unmapped}
-    return {"handle_mib": mib, **{name: round(1e6 * value / count, 1) for name, value in seconds.items()}}
+    return {
+        "memory": where,
+        "handle_mib": mib,
+        **{name: round(1e6 * value / count, 1) for name, value in seconds.items()},
+    }
 
 
 def _all(call: Callable[..., None], places: list[int], size: int, *handles: list[Any]) -> None:

@@ -124,7 +124,7 @@ def run(task: Task, gpu: str | None = None) -> list[dict[str, Any]]:
         asked, answered, log = (Path(folder) / name for name in ("task.json", "result.json", "log"))
         asked.write_text(json.dumps(asdict(task)))
         command = [sys.executable, "-m", "ballast_vamp.replay.child", str(asked), str(answered)]
-        environment = inherited | _with_plugin(Path(folder), inherited) | task.environment()
+        environment = inherited | with_plugin(Path(folder), inherited) | task.environment()
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
         with log.open("wb") as output:
@@ -141,7 +141,7 @@ def run(task: Task, gpu: str | None = None) -> list[dict[str, Any]]:
         return found
 
 
-def _with_plugin(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def with_plugin(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Where vLLM finds VAMP as a plugin: nowhere else if it is installed, or in a folder made from this checkout.
 
     The same in every arm: without VAMP_ENABLE the plugin does nothing, and that is part of what is measured.
