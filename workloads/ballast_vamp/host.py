@@ -8,15 +8,18 @@ from ballast_vamp.reasons import Disabled, Reason
 
 
 def available(root: Path = Path("/")) -> int:
-    """Bytes that this container can still get: the machine's, or what its own limit (cgroup v2) leaves."""
+    """Bytes that this container can still get: the machine's, or what its own limit (cgroup v2) leaves. Files that were
+    read and are kept for another time, as weights just loaded, count as free: the kernel gives them up first."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     machine = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
     group = root / "sys/fs/cgroup"
     try:
         limit, used = (group / "memory.max").read_text().strip(), int((group / "memory.current").read_text())
-    except (OSError, ValueError):
+        told = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        kept = int(told["inactive_file"])
+    except (OSError, ValueError, KeyError):
         return machine
-    return machine if limit == "max" else min(machine, int(limit) - used)
+    return machine if limit == "max" else min(machine, int(limit) - used + kept)
 
 
 def require(size: int, root: Path = Path("/")) -> None:

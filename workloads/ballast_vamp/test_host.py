@@ -8,18 +8,23 @@ from ballast_vamp import host
 from ballast_vamp.reasons import Disabled, Reason
 
 
-def machine(root: Path, available_kib: int, limit: str | None = None, used: int = 0) -> Path:
+def machine(root: Path, available_kib: int, limit: str | None = None, used: int = 0, kept: int = 0) -> Path:
     (root / "proc").mkdir()
     (root / "proc/meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {available_kib} kB\n")
     if limit is not None:
         (root / "sys/fs/cgroup").mkdir(parents=True)
         (root / "sys/fs/cgroup/memory.max").write_text(limit + "\n")
         (root / "sys/fs/cgroup/memory.current").write_text(f"{used}\n")
+        (root / "sys/fs/cgroup/memory.stat").write_text(f"anon {used - kept}\ninactive_file {kept}\n")
     return root
 
 
 def test_the_containers_limit_counts_where_it_is_less(tmp_path: Path) -> None:
     assert host.available(machine(tmp_path, 1 << 20, limit=str(1 << 29), used=1 << 28)) == 1 << 28
+
+
+def test_weights_that_were_read_do_not_count_as_taken(tmp_path: Path) -> None:
+    assert host.available(machine(tmp_path, 1 << 20, limit=str(1 << 29), used=1 << 28, kept=1 << 27)) == 3 << 27
 
 
 @pytest.mark.parametrize("limit", [None, "max"])

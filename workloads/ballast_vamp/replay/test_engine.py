@@ -59,7 +59,7 @@ def test_a_router_of_random_logits_picks_by_the_profile(python: Path) -> None:
 
 def replayed(python: Path, folder: Path, arms: str, *more: str) -> dict[str, Any]:
     path = folder / "result.json"
-    small = ["--preset", "swe110", "--sessions", "6", "--scale", "0.02", "--speed", "100", "--runs", "1"]
+    small = ["--preset", "swe110", "--sessions", "6", "--scale", "0.02", "--speed", "100"]
     engine = ["--engine", "enforce_eager=true", "--max-num-seqs", "8", "--pressure", "1.5"]
     run(python, "-m", "ballast_vamp", "replay", *small, *engine, "--arms", arms, "--json", str(path), *more)
     found: dict[str, Any] = json.loads(path.read_text())
@@ -68,7 +68,9 @@ def replayed(python: Path, folder: Path, arms: str, *more: str) -> dict[str, Any
 
 @pytest.mark.timeout(600)
 def test_an_engine_says_the_recorded_answers_and_hits_what_was_said_before(python: Path, tmp_path: Path) -> None:
-    result = replayed(python, tmp_path, "plain,vamp,ideal", "--profile", "next512,next512#1", "--host-gib", "0.002")
+    more = ["--profile", "next512,next512#1", "--host-gib", "0.002", "--runs", "2", "--one-start"]
+    result = replayed(python, tmp_path, "plain,vamp,ideal", *more)
+    assert [len(arm["runs"]) for arm in result["arms"].values()] == [2, 2, 2]
     assert result["faults"] == []
     plain, vamp, ideal = (result["arms"][arm]["runs"][0] for arm in ("plain", "vamp", "ideal"))
     assert plain["forced"] and vamp["forced"] and ideal["forced"]
