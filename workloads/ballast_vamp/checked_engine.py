@@ -160,7 +160,7 @@ class Engine:
             return {"ok": None, "commits": 0}
         import torch
 
-        for region, base in zip(self.rank.table.regions, self.rank._regions, strict=True):
+        for region, base in self._cache_regions():
             self._bytes(base, region.backed).random_(-100, 100)
         torch.cuda.synchronize()
         before, done = self._cache_sums(), 0
@@ -255,7 +255,7 @@ class Engine:
         return [self._sum(base, region.backed) for region, base in self._cache_regions()]
 
     def _cache_regions(self) -> list[tuple[Any, int]]:
-        return list(zip(self.rank.table.regions, self.rank._regions, strict=True))
+        return list(zip(self.rank.table.regions, self.rank.moves.regions, strict=True))
 
     def _weights(self) -> list[int]:
         """A sum for each weight tensor, through the model's own parameters."""

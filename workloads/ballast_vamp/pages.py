@@ -71,6 +71,7 @@ class PageTable:
     lent: list[list[int]] = field(init=False)
     away: set[int] = field(init=False, default_factory=set)
     spare: set[int] = field(init=False)
+    _lent_bytes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         """bytes: of each unit. home: pack behind each unit. host: host pack with a copy of a unit. lent: packs of each
@@ -84,6 +85,7 @@ class PageTable:
                 self.home[pack.unit] = pack.id
         self.host = {host.of: host.id for host in self.hosts if host.of is not None}
         self.lent = [[] for _ in self.regions]
+        self._lent_bytes = [0 for _ in self.regions]
 
     # --- questions
 
@@ -92,7 +94,7 @@ class PageTable:
         return min(region.blocks(self.lent_bytes(index)) for index, region in enumerate(self.regions))
 
     def lent_bytes(self, region: int) -> int:
-        return sum(self.packs[pack].bytes for pack in self.lent[region])
+        return self._lent_bytes[region]
 
     def offloaded(self) -> list[int]:
         """Units served from the host."""
@@ -173,6 +175,7 @@ class PageTable:
         held.region = region
         self.spare.discard(pack)
         self.lent[region].append(pack)
+        self._lent_bytes[region] += held.bytes
         return start
 
     def reclaim(self, region: int) -> tuple[int, int]:
@@ -180,6 +183,7 @@ class PageTable:
         if not self.lent[region]:
             raise Broken(f"region {region} has nothing lent to it")
         pack = self.lent[region].pop()
+        self._lent_bytes[region] -= self.packs[pack].bytes
         self.packs[pack].region = None
         self.spare.add(pack)
         return pack, self.regions[region].backed + self.lent_bytes(region)
@@ -206,7 +210,10 @@ class PageTable:
         for region, packs in enumerate(self.lent):
             if any(self.packs[pack].region != region for pack in packs):
                 raise Broken(f"region {region} holds a foreign pack")
-            end = self.regions[region].backed + self.lent_bytes(region)
+            lent = sum(self.packs[pack].bytes for pack in packs)
+            if lent != self.lent_bytes(region):
+                raise Broken(f"bytes lent to region {region} are miscounted")
+            end = self.regions[region].backed + lent
             if packs and end > self.regions[region].limit:
                 raise Broken(f"region {region} is backed beyond its end")
         placed = [pack for pack in self.home if pack is not None] + [pack for packs in self.lent for pack in packs]

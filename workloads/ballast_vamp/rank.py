@@ -17,7 +17,7 @@ the scheduler alone, when every rank has them. An order names a capacity, not a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,11 +25,12 @@ import numpy as np
 
 from ballast_vamp import plan as plans
 from ballast_vamp.journal import Journal, Unrecoverable
+from ballast_vamp.moves import Moves
 from ballast_vamp.pages import PageTable
 from ballast_vamp.plan import Gain, Limits, Plan, Restore, Scores
 from ballast_vamp.steps import Step
 from ballast_vamp.store import Store
-from ballast_vamp.vmm import Handle, VmmError
+from ballast_vamp.vmm import VmmError
 
 KEPT_SECONDS = 20.0  # a unit that came home stays that long, unless no other is left
 SWAP_GAIN = Gain(times=2.0, least=3e-5)  # a swap of a few megabytes takes 1 ms, and pays for 30 s or so
@@ -88,7 +89,8 @@ class Rank:
     ) -> None:
         self.table, self.store, self.limits = table, store, limits
         self.scores: Scores = np.zeros(len(table.units))
-        self._regions, self._fault, self._clock = regions, fault, clock
+        self.moves = Moves(table, store, regions)
+        self._fault, self._clock = fault, clock
         self._prepared: _Prepared | None = None
         self._came_home: dict[int, float] = {}
 
@@ -204,7 +206,7 @@ class Rank:
         """Addresses at which a pack can be written: in the cache, where its blocks are parked, or staged."""
         pack = self.table.packs[restore.pack]
         if pack.region is not None:
-            return self._lent_addresses(pack.region, self.table.lent[pack.region].index(restore.pack))
+            return self.moves.lent_addresses(pack.region, self.table.lent[pack.region].index(restore.pack))
         addresses = self._staging(prepared, pack.sizes)
         for address, size, handle in zip(addresses, pack.sizes, self.store.packs[pack.id], strict=True):
             self.store.vmm.map(address, size, handle)  # new addresses: a kernel that runs cannot know them
@@ -226,8 +228,8 @@ class Rank:
         for restore in prepared.plan.restores:
             pack = self.table.packs[restore.pack]
             if pack.region is not None:
-                at = self._lent_addresses(pack.region, self.table.lent[pack.region].index(pack.id))
-                self._zero(list(zip(at, pack.sizes, strict=True)))
+                at = self.moves.lent_addresses(pack.region, self.table.lent[pack.region].index(pack.id))
+                self.moves.zero(list(zip(at, pack.sizes, strict=True)))
 
     def _unwrite_again(self, prepared: _Prepared) -> None:
         try:
@@ -250,13 +252,13 @@ class Rank:
         try:
             self._fail_at(Step.EXPERT)
             for region in plan.reclaims:
-                self._reclaim(moved, region)
+                self.moves.reclaim(moved, region)
             for offload in plan.offloads:
-                self._offload(moved, offload.unit)
+                self.moves.offload(moved, offload.unit)
             for restore in plan.restores:
-                self._restore(moved, restore)
+                self.moves.restore(moved, restore.unit, restore.pack)
             self._fail_at(Step.KV)
-            written = [part for lend in plan.lends for part in self._lend(lent, lend.pack, lend.region)]
+            written = [part for lend in plan.lends for part in self.moves.lend(lent, lend.pack, lend.region)]
         except VmmError:
             lent.undo()
             moved.undo()
@@ -265,7 +267,7 @@ class Rank:
         if written:
             try:
                 self._fail_at(Step.ZERO)
-                self._zero(written)
+                self.moves.zero(written)
             except VmmError:
                 self.store.vmm.synchronize()
                 lent.undo()
@@ -274,74 +276,6 @@ class Rank:
         self._came_home.update((restore.unit, self._clock()) for restore in plan.restores)
         self.table.check_units(touched)
 
-    def _remap(self, journal: Journal, address: int, size: int, old: Handle | None, new: Handle | None) -> None:
-        """Exchange the memory behind an address; None is no memory."""
-        vmm = self.store.vmm
-        if old is not None:
-            journal.do(lambda: vmm.unmap(address, size), lambda: vmm.map(address, size, old))
-        if new is not None:
-            journal.do(lambda: vmm.map(address, size, new), lambda: vmm.unmap(address, size))
-
-    def _offload(self, journal: Journal, unit: int) -> None:
-        table = self.table
-        pack, host = table.home[unit], table.copy_of(unit)
-        assert pack is not None
-        assert host is not None
-        for tensor, size in enumerate(table.units[unit].sizes):
-            old, new = self.store.packs[pack][tensor], self.store.hosts[host.id][tensor]
-            self._remap(journal, self.store.address(table.units[unit], tensor), size, old, new)
-        journal.do(lambda: table.offload(unit), lambda: table.restore(unit, pack))
-
-    def _restore(self, journal: Journal, restore: Restore) -> None:
-        table = self.table
-        host = table.copy_of(restore.unit)
-        assert host is not None
-        for tensor, size in enumerate(table.units[restore.unit].sizes):
-            old, new = self.store.hosts[host.id][tensor], self.store.packs[restore.pack][tensor]
-            self._remap(journal, self.store.address(table.units[restore.unit], tensor), size, old, new)
-        journal.do(lambda: table.restore(restore.unit, restore.pack), lambda: table.offload(restore.unit))
-
-    def _lend(self, journal: Journal, pack: int, region: int) -> list[tuple[int, int]]:
-        """Map a spare pack at the end of a region; returns addresses and sizes of what was added."""
-        journal.do(lambda: self.table.lend(pack, region), lambda: self.table.reclaim(region))
-        at, sizes = self._lent_addresses(region, len(self.table.lent[region]) - 1), self.table.packs[pack].sizes
-        for address, size, handle in zip(at, sizes, self.store.packs[pack], strict=True):
-            self._remap(journal, address, size, None, handle)
-        return list(zip(at, sizes, strict=True))
-
-    def _reclaim(self, journal: Journal, region: int) -> None:
-        pack = self.table.lent[region][-1]
-        at = self._lent_addresses(region, len(self.table.lent[region]) - 1)
-        for address, size, handle in zip(at, self.table.packs[pack].sizes, self.store.packs[pack], strict=True):
-            self._remap(journal, address, size, handle, None)
-        journal.do(lambda: self.table.reclaim(region), lambda: self.table.lend(pack, region))
-
-    def _lent_addresses(self, region: int, place: int) -> list[int]:
-        """Addresses of the parts of the pack at a place in a region."""
-        table = self.table
-        before = sum(table.packs[pack].bytes for pack in table.lent[region][:place])
-        address, found = self._regions[region] + table.regions[region].backed + before, []
-        for size in table.packs[table.lent[region][place]].sizes:
-            found.append(address)
-            address += size
-        return found
-
-    def _zero(self, parts: Sequence[tuple[int, int]]) -> None:
-        for address, size in joined(parts):
-            self.store.vmm.zero(address, size)
-        self.store.vmm.synchronize()
-
     def _fail_at(self, step: Step) -> None:
         if self._fault is step:
             raise VmmError(step, "an injected fault", memory=True)
-
-
-def joined(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Addresses and sizes, where one ends at which another begins as one."""
-    found: list[tuple[int, int]] = []
-    for address, size in sorted(parts):
-        if found and sum(found[-1]) == address:
-            found[-1] = (found[-1][0], found[-1][1] + size)
-        else:
-            found.append((address, size))
-    return found
