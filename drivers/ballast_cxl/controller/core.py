@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ballast_api.cxlattachment import CXLAttachment
-from ballast_api.cxlblade import ReservationState
+from ballast_api.cxlblade import Drain, ReservationState
 from ballast_cxl.controller.attachments import Attachments
 from ballast_cxl.controller.blades import Blades
 from ballast_cxl.controller.claims import Claims
@@ -68,12 +68,13 @@ class Controller:
         return list(found.keys(obj)) if found else []
 
     def _of_blade(self, obj: Object) -> list[Key]:
-        """The blade; regions of which it says something bad; and regions that wait for what a ledger says."""
+        """The blade; regions of which it says something bad, and all that it evicts; and who waits for a ledger."""
         self.publisher.changed()
         entries = (obj.get("status") or {}).get("reservations", [])
-        bad = [e for e in entries if e["state"] in (ReservationState.LOST.value, ReservationState.QUARANTINED.value)]
-        stuck = [Key(CXL_REGION.kind, entry["namespace"], entry["name"]) for entry in bad]
-        return [*own_key(obj), *stuck, *self._waiting()]
+        evicts = obj["spec"].get("drain") == Drain.NO_EXECUTE.value
+        bad = (ReservationState.LOST.value, ReservationState.QUARANTINED.value)
+        stuck = [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in entries if evicts or e["state"] in bad]
+        return [*own_key(obj), *stuck, *self._waiting(), *self._held_up(entries)]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]
@@ -102,6 +103,16 @@ class Controller:
     def _of_quota(self, obj: Object) -> list[Key]:
         return [*own_key(obj), *self._waiting()]
 
+    def _held_up(self, entries: list[Object]) -> list[Key]:
+        """Attachments that wait for another node's turn, of regions that nobody is at work on."""
+        free = {entry["uid"] for entry in entries if not entry.get("operation")}
+        return [
+            key
+            for obj in self.cache.all(CXL_ATTACHMENT)
+            if obj["spec"]["region"]["uid"] in free and not settled(obj)
+            for key in own_key(obj)
+        ]
+
     def _waiting(self) -> list[Key]:
         return [
             key
@@ -116,6 +127,12 @@ class Controller:
             if CXLAttachment.model_validate(obj).spec.node == node:
                 for key in self._of_attachment(obj):
                     self.world.queue.add(key)
+
+
+def settled(attachment: Object) -> bool:
+    """Whether an attachment is what it can be."""
+    phase = (attachment.get("status") or {}).get("phase")
+    return not attachment["metadata"].get("deletionTimestamp") and phase in ("Assigned", "Refused")
 
 
 def driven(claim: Object) -> bool:
