@@ -20,7 +20,7 @@ from ballast_operator.objects import Key, Object, owner_key
 from ballast_operator.watched import Watched, own_key
 
 SOON_SECONDS = 0.5
-WAITING = ("Pending", "Reserved", "Composing", "Draining", "Detaching", "Scrubbing")
+COMING, LEAVING = ("Pending", "Reserved", "Composing"), ("Draining", "Detaching", "Scrubbing")
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Controller:
         evicts = obj["spec"].get("drain") == Drain.NO_EXECUTE.value
         bad = (ReservationState.LOST.value, ReservationState.QUARANTINED.value)
         stuck = [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in entries if evicts or e["state"] in bad]
-        return [*own_key(obj), *stuck, *self._waiting(), *self._held_up(entries)]
+        return [*own_key(obj), *stuck, *self._waiting({entry["uid"] for entry in entries}), *self._held_up(entries)]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]
@@ -101,7 +101,7 @@ class Controller:
         return keys
 
     def _of_quota(self, obj: Object) -> list[Key]:
-        return [*own_key(obj), *self._waiting()]
+        return [*own_key(obj), *self._waiting(set())]
 
     def _held_up(self, entries: list[Object]) -> list[Key]:
         """Attachments that wait for another node's turn, of regions that nobody is at work on."""
@@ -113,11 +113,13 @@ class Controller:
             for key in own_key(obj)
         ]
 
-    def _waiting(self) -> list[Key]:
+    def _waiting(self, held: set[str]) -> list[Key]:
+        """Regions that any ledger may help on, and those on their way out of this one. held: uids that it has."""
         return [
             key
             for obj in self.cache.all(CXL_REGION)
-            if (obj.get("status") or {}).get("phase") in WAITING
+            if (phase := (obj.get("status") or {}).get("phase")) in COMING
+            or (phase in LEAVING and obj["metadata"]["uid"] in held)
             for key in own_key(obj)
         ]
 
