@@ -196,7 +196,7 @@ def _review(namespace: str) -> Object:
 
 @pytest.mark.e2e
 def test_an_upgrade_leaves_running_solves_alone(kube: Kube, images: dict[str, str]) -> None:
-    kube.apply(long_solve("leduc"))
+    kube.apply(solve("leduc", stop={"maxSeconds": 120}))  # longer than an upgrade, however fast the machine
     pod = running_pod(kube, "leduc")
     before = kube.get("job", "leduc-solve")
     assert before

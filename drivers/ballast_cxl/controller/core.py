@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ballast_api.cxlattachment import CXLAttachment
-from ballast_api.cxlblade import ReservationState
+from ballast_api.cxlblade import Drain, ReservationState
 from ballast_cxl.controller.attachments import Attachments
 from ballast_cxl.controller.blades import Blades
 from ballast_cxl.controller.claims import Claims
@@ -20,7 +20,7 @@ from ballast_operator.objects import Key, Object, owner_key
 from ballast_operator.watched import Watched, own_key
 
 SOON_SECONDS = 0.5
-WAITING = ("Pending", "Reserved", "Composing", "Draining", "Detaching", "Scrubbing")
+COMING, LEAVING = ("Pending", "Reserved", "Composing"), ("Draining", "Detaching", "Scrubbing")
 
 
 @dataclass
@@ -68,12 +68,13 @@ class Controller:
         return list(found.keys(obj)) if found else []
 
     def _of_blade(self, obj: Object) -> list[Key]:
-        """The blade; regions of which it says something bad; and regions that wait for what a ledger says."""
+        """The blade; regions of which it says something bad, and all that it evicts; and who waits for a ledger."""
         self.publisher.changed()
         entries = (obj.get("status") or {}).get("reservations", [])
-        bad = [e for e in entries if e["state"] in (ReservationState.LOST.value, ReservationState.QUARANTINED.value)]
-        stuck = [Key(CXL_REGION.kind, entry["namespace"], entry["name"]) for entry in bad]
-        return [*own_key(obj), *stuck, *self._waiting()]
+        evicts = obj["spec"].get("drain") == Drain.NO_EXECUTE.value
+        bad = (ReservationState.LOST.value, ReservationState.QUARANTINED.value)
+        stuck = [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in entries if evicts or e["state"] in bad]
+        return [*own_key(obj), *stuck, *self._waiting({entry["uid"] for entry in entries}), *self._held_up(entries)]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]
@@ -100,13 +101,25 @@ class Controller:
         return keys
 
     def _of_quota(self, obj: Object) -> list[Key]:
-        return [*own_key(obj), *self._waiting()]
+        return [*own_key(obj), *self._waiting(set())]
 
-    def _waiting(self) -> list[Key]:
+    def _held_up(self, entries: list[Object]) -> list[Key]:
+        """Attachments that wait for another node's turn, of regions that nobody is at work on."""
+        free = {entry["uid"] for entry in entries if not entry.get("operation")}
+        return [
+            key
+            for obj in self.cache.all(CXL_ATTACHMENT)
+            if obj["spec"]["region"]["uid"] in free and not settled(obj)
+            for key in own_key(obj)
+        ]
+
+    def _waiting(self, held: set[str]) -> list[Key]:
+        """Regions that any ledger may help on, and those on their way out of this one. held: uids that it has."""
         return [
             key
             for obj in self.cache.all(CXL_REGION)
-            if (obj.get("status") or {}).get("phase") in WAITING
+            if (phase := (obj.get("status") or {}).get("phase")) in COMING
+            or (phase in LEAVING and obj["metadata"]["uid"] in held)
             for key in own_key(obj)
         ]
 
@@ -116,6 +129,12 @@ class Controller:
             if CXLAttachment.model_validate(obj).spec.node == node:
                 for key in self._of_attachment(obj):
                     self.world.queue.add(key)
+
+
+def settled(attachment: Object) -> bool:
+    """Whether an attachment is what it can be."""
+    phase = (attachment.get("status") or {}).get("phase")
+    return not attachment["metadata"].get("deletionTimestamp") and phase in ("Assigned", "Refused")
 
 
 def driven(claim: Object) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ballast_api.cxlblade import CXLBlade, CXLBladeStatus, ReservationState
+from ballast_api.cxlblade import CXLBlade, CXLBladeStatus, Drain, ReservationState
 from ballast_api.cxlregion import CXLRegion, ReclaimPolicy
 from ballast_cxl.controller import choice, operations, status
 from ballast_cxl.controller.release import Release, Step
@@ -74,6 +74,8 @@ class Regions:
                 held = await operations.compose(self.world, held, begun=fresh)
             if not claimed(obj):
                 await self.applier.converge(obj, key, [claim_for(region)])
+            if evicting(held):
+                await self._drop_claim(key, region, allocated=True)
         except book.Busy as busy:
             again = max(SOON_SECONDS, busy.seconds)
         except book.Refused as no:
@@ -148,7 +150,7 @@ class Regions:
         uid, failure = region.metadata.uid, None
         await self._drop_claim(key, region)
         try:
-            step = await self._retained(region) or await self.release.step(uid)
+            step = await self.release.step(uid, retain=region.spec.reclaim_policy is ReclaimPolicy.RETAIN)
         except book.Busy as busy:
             return max(SOON_SECONDS, busy.seconds)
         except (FabricError, book.Refused) as error:
@@ -166,18 +168,6 @@ class Regions:
             raise failure
         return step.again
 
-    async def _retained(self, region: CXLRegion) -> Step | None:
-        """Keep the blocks of a region that says so, once nobody is connected."""
-        if region.spec.reclaim_policy is not ReclaimPolicy.RETAIN:
-            return None
-        held = await self.world.holding_now(region.metadata.uid)
-        if held is None or held.entry.state is not ReservationState.COMPOSED or held.entry.attachments:
-            return None
-        if await self.world.attachments_now(region.metadata.uid):
-            return None
-        await self.release.quarantine(held, "Retained: the region was deleted with reclaimPolicy Retain")
-        return Step("Quarantined", "Retained", "its bytes are kept")
-
     async def _overdue(self, obj: Object, step: Step) -> bool:
         """Whether the object has been on its way out for too long; its blocks then stay, in quarantine."""
         since, limit = obj["metadata"]["deletionTimestamp"], self.world.settings.deletion_seconds
@@ -188,12 +178,14 @@ class Regions:
             await self.release.quarantine(held, f"{step.reason}: not freed within {limit} s: {step.message}")
         return True
 
-    async def _drop_claim(self, key: Key, region: CXLRegion) -> None:
-        """Take the region's own claim back; pods that use it keep it until they end."""
+    async def _drop_claim(self, key: Key, region: CXLRegion, *, allocated: bool = False) -> None:
+        """Take the region's own claim back; pods that use it keep it until they end. allocated: only if one does."""
         found = self.world.cache.get(RESOURCE_CLAIM, key.namespace, key.name)
         owners = (found or {}).get("metadata", {}).get("ownerReferences", [])
         ours = any(owner["uid"] == region.metadata.uid for owner in owners)
-        if found and ours and not found["metadata"].get("deletionTimestamp"):
+        if not found or not ours or found["metadata"].get("deletionTimestamp"):
+            return
+        if not allocated or (found.get("status") or {}).get("allocation"):
             await self.world.client.delete(RESOURCE_CLAIM, found)
 
     async def _report(
@@ -233,6 +225,12 @@ class Regions:
 def claimed(obj: Object) -> bool:
     """Whether a region was made for a claim, which then is how pods get it."""
     return CLAIM_UID in (obj["metadata"].get("labels") or {})
+
+
+def evicting(held: Held) -> bool:
+    """Whether a device taint evicts the region's pods. The scheduler looks at no taint of what is allocated already, so
+    the pods' successors would be bound to it and evicted again, for ever; a claim that is on its way out stops them."""
+    return held.entry.state is ReservationState.LOST or held.blade.spec.drain is Drain.NO_EXECUTE
 
 
 def claim_for(region: CXLRegion) -> Object:

@@ -18,6 +18,7 @@ from ballast_cxl.resources import CXL_ATTACHMENT
 from ballast_operator.objects import Object, parse_time
 
 AGAIN_SECONDS = 3.0
+RETAINED = "Retained: the region was deleted with reclaimPolicy Retain"
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,23 @@ class Release:
     def __post_init__(self) -> None:
         self.scrubber = Scrubber(self.world)
 
-    async def step(self, uid: str) -> Step:
-        """The next thing to do. Raises what a later try may cure."""
+    async def step(self, uid: str, *, retain: bool = False) -> Step:
+        """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure."""
         held = await self.world.holding_now(uid)
         if held is None:
             return Step("Released", "Deleting", "its blocks are free", done=True)
         state = held.entry.state
         if state is ReservationState.QUARANTINED:
-            return Step("Quarantined", "Quarantined", held.entry.message or "its blocks are kept from everybody")
+            reason = "Retained" if held.entry.message == RETAINED else "Quarantined"
+            return Step("Quarantined", reason, held.entry.message or "its blocks are kept from everybody")
         if state is ReservationState.RESERVED:
             await operations.free(self.world, held)
             return Step("Detaching", "Deleting", "it was not composed yet", again=0.0)
         if state is not ReservationState.SCRUBBING:
-            return await self._detach(held)
+            return await self._detach(held, retain)
         return await self._scrub(held)
 
-    async def _detach(self, held: Held) -> Step:
+    async def _detach(self, held: Held, retain: bool) -> Step:
         """Wait for the nodes to give it back; ask for those that are lost."""
         attachments = await self.world.attachments_now(held.entry.uid)
         using = [a for a in attachments if a.metadata.deletion_timestamp is None and a.spec.purpose is Purpose.USE]
@@ -70,6 +72,9 @@ class Release:
             nodes = ", ".join(sorted({a.spec.node for a in attachments} | set(operations.in_use_by(held))))
             await self._cut_off_strays(held, {a.spec.node for a in attachments})
             return Step("Detaching", "Detaching", f"{nodes or 'a node'} is being cut off")
+        if retain and held.entry.state is ReservationState.COMPOSED:
+            await self.quarantine(held, RETAINED)
+            return Step("Quarantined", "Retained", "its bytes are kept")
         now, uid = self.world.clock(), held.entry.uid
         await self.world.store.change(held.blade.metadata.name, lambda b: book.retire(b.status, uid, now))
         return Step("Scrubbing", "Scrubbing", "waiting for a node to overwrite it", again=0.0)

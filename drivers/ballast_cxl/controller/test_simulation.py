@@ -10,7 +10,7 @@ from ballast_cxl.emulator.judge import judge
 from ballast_cxl.emulator.layout import BladeLayout
 from ballast_cxl.emulator.state import read
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, attachment_name
-from ballast_cxl.resources import CXL_ATTACHMENT, CXL_REGION, CXL_TENANT_QUOTA
+from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
 
 BLADE = BladeLayout("b0", 2, 8, 1, 8)  # 16 MiB, regions of whole rows of 2 MiB
 
@@ -213,6 +213,61 @@ async def test_a_node_that_cannot_be_fenced_keeps_the_blocks_in_quarantine(tmp_p
         found.pass_time(10)
         await found.converge()
     assert (found.memories(), found.ledger()) == ({}, [])
+
+
+async def test_a_retained_region_keeps_its_bytes_whenever_its_last_node_lets_go(tmp_path: Path) -> None:
+    """The last attachment goes between any two steps of the region's end: its memory is never overwritten."""
+    for calls in range(1, 25):
+        found = cluster(tmp_path / str(calls), calls, controllers=1)
+        made = found.region("kv", "4Mi", reclaimPolicy="Retain")
+        await found.converge()
+        ask(found, made, "n3")  # which is not cabled, so nothing but the object keeps the region
+        await found.converge()
+        found.server.delete(CXL_REGION, "team-a", "kv")
+        await run_calls(found, calls)
+        for attachment in found.server.all(CXL_ATTACHMENT.kind):
+            found.server.put(attachment | {"metadata": attachment["metadata"] | {"finalizers": []}})
+            found.server.delete(CXL_ATTACHMENT, None, attachment["metadata"]["name"])
+        await found.converge()
+        (entry,) = found.ledger()
+        assert (entry["state"], entry["message"][:8], calls) == ("Quarantined", "Retained", calls)
+        assert found.server.all(CXL_REGION.kind) == []
+
+
+async def test_two_nodes_are_connected_one_after_the_other_without_waiting(tmp_path: Path) -> None:
+    for seed in range(8):
+        found = cluster(tmp_path / str(seed), seed, controllers=1)
+        made = found.region("kv", "4Mi")
+        await found.converge()
+        began = found.clock.seconds
+        ask(found, made, "n1")
+        ask(found, made, "n2")
+        process = found.processes[0]
+        process.deliver(process.behind())
+        for _ in range(4):  # both are under way before either makes a call
+            process.begin(found.rng)
+        await found.converge()
+        assert len(found.appliance.blades["b0"].state.connections) == 2
+        assert found.clock.seconds - began < 2, f"one waited for the other's deadline (seed {seed})"
+
+
+async def test_a_blade_that_evicts_takes_back_claims_that_are_in_use(tmp_path: Path) -> None:
+    """The scheduler would bind the pods' successors to them, and they would be evicted, for ever."""
+    found = cluster(tmp_path, 12, controllers=1)
+    found.region("kv", "4Mi")
+    await found.converge()
+    (made,) = found.server.all(RESOURCE_CLAIM.kind)
+    (blade,) = found.server.all(CXL_BLADE.kind)
+    found.server.put(made | {"status": {"allocation": {"devices": {"results": []}}}})
+    await found.converge()
+    assert found.server.all(RESOURCE_CLAIM.kind)[0]["metadata"]["uid"] == made["metadata"]["uid"]
+    (blade,) = found.server.all(CXL_BLADE.kind)
+    found.server.put(blade | {"spec": blade["spec"] | {"drain": "NoExecute"}})
+    await found.converge()
+    (after,) = found.server.all(RESOURCE_CLAIM.kind)
+    assert after["metadata"]["uid"] != made["metadata"]["uid"], "the claim is the same"
+    assert "status" not in after
+    assert len(found.memories()) == 1, "its bytes are its owner's"
 
 
 async def test_a_power_cycle_loses_the_region_and_never_reuses_its_id(tmp_path: Path) -> None:

@@ -92,7 +92,12 @@ class World:
         return _holding(self.blades(), uid)
 
     async def holding_now(self, uid: str) -> Held | None:
-        """The ledger entry of a region, as the API server has it: for before something is given up."""
+        """The ledger entry of a region, as the API server has it: for before something is given up. An entry never
+        moves to another blade, so the one that had it is read first, and all of them only if it has it no longer."""
+        if known := self.holding(uid):
+            stored = await self.client.get(CXL_BLADE, None, known.blade.metadata.name)
+            if stored and (held := _holding([CXLBlade.model_validate(stored)], uid)):
+                return held
         return _holding([CXLBlade.model_validate(obj) for obj in await self.client.list(CXL_BLADE)], uid)
 
     def attachments(self, uid: str) -> list[CXLAttachment]:

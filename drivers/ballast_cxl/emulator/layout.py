@@ -1,7 +1,10 @@
 """What the emulated appliance is: its blades, their ports, and which of the real ones' traps it has."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from types import MappingProxyType
 
 _BLADE = re.compile(r"(?P<name>[a-z0-9-]+)=(?P<channels>\d+)x(?P<rows>\d+)x(?P<mib>\d+),ports=(?P<ports>\d+)")
 
@@ -28,13 +31,20 @@ class BladeLayout:
         """Zero-padded, since one name must not begin another."""
         return [f"{self.name}-p{number:03d}" for number in range(self.ports)]
 
-    def block_names(self) -> dict[str, tuple[int, int]]:
+    def block_names(self) -> Mapping[str, tuple[int, int]]:
         """Id of each block to its channel and row."""
-        return {
-            f"{self.name}-c{channel:02d}r{row:03d}": (channel, row)
-            for row in range(self.rows)
-            for channel in range(self.channels)
+        return _block_names(self)
+
+
+@cache
+def _block_names(layout: BladeLayout) -> Mapping[str, tuple[int, int]]:
+    return MappingProxyType(
+        {
+            f"{layout.name}-c{channel:02d}r{row:03d}": (channel, row)
+            for row in range(layout.rows)
+            for channel in range(layout.channels)
         }
+    )
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,15 @@ class RedfishApi:
         ]
 
     async def blocks(self, request: web.Request) -> web.Response:
-        found = [
-            self._block(blade, name) for blade in self._appliance.blades.values() for name in blade.layout.block_names()
-        ]
+        found = []
+        for blade in self._appliance.blades.values():
+            used = blade.state.in_use()
+            found += [self._block(blade, name, used) for name in blade.layout.block_names()]
         return collection(request, BLOCKS, found)
 
     async def block(self, request: web.Request) -> web.Response:
         blade = self._holding(request.match_info["block"])
-        return web.json_response(self._block(blade, request.match_info["block"]))
+        return web.json_response(self._block(blade, request.match_info["block"], blade.state.in_use()))
 
     async def compose(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -94,9 +95,9 @@ class RedfishApi:
         await self._appliance.cut(self._blade(request), request.match_info["connection"])
         return web.Response(status=204)
 
-    def _block(self, blade: Blade, name: str) -> dict[str, Any]:
+    def _block(self, blade: Blade, name: str, used: set[str]) -> dict[str, Any]:
         channel, row = blade.layout.block_names()[name]
-        composed = name in blade.state.in_use()
+        composed = name in used
         return {
             "@odata.id": f"{BLOCKS}/{name}",
             "Id": name,

@@ -6,6 +6,7 @@ from services that do not know it.
 """
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
 from ballast_cxl.fabric.http import Service
@@ -13,6 +14,7 @@ from ballast_cxl.fabric.interface import Block, Declined, Inventory, Link, Memor
 
 MIB = 1 << 20
 ROOT = "/redfish/v1"
+BLOCKS_SECONDS = 30.0  # that a list of blocks is good for: hardware, and the longest list of an appliance
 
 
 class Redfish:
@@ -22,21 +24,26 @@ class Redfish:
         self._service, self._blade = service, blade
         self._fabric = f"{ROOT}/Fabrics/{blade}"
         self._chunks = f"{ROOT}/Chassis/{blade}/MemoryDomains/CXL/MemoryChunks"
+        self._blocks: list[Block] = []
+        self._blocks_until = 0.0
 
     async def look(self) -> Inventory:
-        blocks = await self._members(f"{ROOT}/CompositionService/ResourceBlocks")
+        """Memories and connections as they are now, of blocks as they were lately."""
+        if monotonic() >= self._blocks_until:
+            self._blocks, self._blocks_until = await self._all_blocks(), monotonic() + BLOCKS_SECONDS
         chunks = await self._members(self._chunks)
         connections = await self._members(f"{self._fabric}/Connections")
-        chassis = f"{ROOT}/Chassis/{self._blade}"
         return Inventory(
-            blocks=[
-                _block(block)
-                for block in blocks
-                if chassis in [link["@odata.id"] for link in block["Links"]["Chassis"]]
-            ],
+            blocks=self._blocks,
             memories=[_memory(chunk) for chunk in chunks],
             links=[_link(connection) for connection in connections],
         )
+
+    async def _all_blocks(self) -> list[Block]:
+        """Those of this blade; the service lists the whole appliance's."""
+        blocks = await self._members(f"{ROOT}/CompositionService/ResourceBlocks")
+        chassis = f"{ROOT}/Chassis/{self._blade}"
+        return [_block(b) for b in blocks if chassis in [link["@odata.id"] for link in b["Links"]["Chassis"]]]
 
     async def compose(self, blocks: Sequence[str]) -> None:
         wanted = [{"@odata.id": f"{ROOT}/CompositionService/ResourceBlocks/{block}"} for block in blocks]

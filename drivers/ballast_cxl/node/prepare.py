@@ -55,7 +55,7 @@ class Preparer:
             if known is None or _asked(known.uses) != _asked(uses):
                 entries[uid] = Entry(uid, namespace, name, uses)
         reached("prepare.noted")
-        up = await asyncio.gather(*(self._bring_up(use.region) for use in uses))
+        up = await asyncio.gather(*(self._bring_up(uid, use.region) for use in uses))
         return self._finish(uid, dict(zip((use.region.uid for use in uses), up, strict=True)))
 
     def unprepare(self, uid: str) -> None:
@@ -88,18 +88,22 @@ class Preparer:
             raise NotYet(f"device {wish.device} has {len(made)} regions made for it; one is needed")
         return made[0]
 
-    async def _bring_up(self, region: Region) -> tuple[Slot, Device]:
+    async def _bring_up(self, uid: str, region: Region) -> tuple[Slot, Device]:
         """The region's device on this node, with what the fabric says of it. Raises NotYet when time is up."""
         last: list[str] = []
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._try_until_up(region, last)
+                return await self._try_until_up(uid, region, last)
         except TimeoutError:
             why = last[-1] if last else "the API server did not answer"
             raise NotYet(f"{why}; waited {self.seconds:g} s, kubelet will ask again") from None
 
-    async def _try_until_up(self, region: Region, last: list[str]) -> tuple[Slot, Device]:
+    async def _try_until_up(self, uid: str, region: Region, last: list[str]) -> tuple[Slot, Device]:
         while True:
+            # Another pod of the claim may end meanwhile. Nobody would want then what is asked for here, so the keeper
+            # would wish it away, and be asked again, for as long as this call lasts.
+            if uid not in self.checkpoint.read():
+                raise NotYet(_given_up(uid))
             try:
                 return await self._try_up(region)
             except (NotYet, NotThere) as reason:
@@ -128,7 +132,7 @@ class Preparer:
         with self.checkpoint.change() as entries:
             entry = entries.get(uid)
             if entry is None:
-                raise NotYet(f"claim {uid} was unprepared while it was being prepared")
+                raise NotYet(_given_up(uid))
             for region_uid, (slot, _) in up.items():
                 entry = with_slot(entry, region_uid, slot)
             self.store.write(uid, document(shares(entry, {key: device for key, (_, device) in up.items()})))
@@ -154,6 +158,10 @@ def attached(device: Device, incarnation: str) -> dict[str, Any]:
         "minor": minor,
         "incarnation": incarnation,
     }
+
+
+def _given_up(uid: str) -> str:
+    return f"claim {uid} was unprepared while it was being prepared; kubelet will ask again"
 
 
 def _asked(uses: tuple[Use, ...]) -> list[Use]:

@@ -388,6 +388,23 @@ async def test_a_call_that_waits_in_vain_says_for_what_and_the_next_one_goes_on(
         await plugin.prepare(made)
 
 
+async def test_a_claim_that_is_given_up_while_it_is_prepared_ends_the_call(
+    server: Server, fabric: Fabric, plugin: Plugin
+) -> None:
+    """As when one pod of a claim ends while kubelet prepares it for the next one."""
+    region = fabric.region("kv")
+    made = claim(server, "kv", device_of(region))
+    async with running(plugin):
+        call = asyncio.create_task(plugin.prepare(made))
+        await until(lambda: attachment(server, region), "the attachment")
+        plugin.preparer.unprepare(made["metadata"]["uid"])
+        with pytest.raises(NotYet, match="was unprepared while it was being prepared; kubelet will ask again"):
+            await asyncio.wait_for(call, 2)
+    async with running(plugin, fabric):
+        await until(lambda: not attachment(server, region), "the end of the attachment")
+        await plugin.prepare(made)
+
+
 async def test_a_region_is_wiped_and_reported_before_it_is_let_go(
     server: Server, fabric: Fabric, plugin: Plugin
 ) -> None:

@@ -73,11 +73,12 @@ class Publisher:
         by_pool: dict[str, list[Object]] = {}
         for obj in stored.values():
             by_pool.setdefault(obj["spec"]["pool"]["name"], []).append(obj)
+        await self._grant()  # before a region is said to be offered
         for name in by_pool.keys() - wanted.keys():
             await self._do(pools.withdrawn(by_pool[name]))
         for name, pool in wanted.items():
             await self._do(pools.writes(pool, by_pool.get(name, []), owner))
-        await self._grant()
+            self._tell(self._offered | devices.offered_uids([pool]))  # there may be many more pools to write
         self._tell(devices.offered_uids(wanted.values()))
 
     def _wanted(self) -> dict[str, devices.Pool]:

@@ -148,6 +148,19 @@ def test_idleness_goes_to_zero_after_its_time_and_a_held_request_brings_one_back
     assert run.replicas == 1
 
 
+def test_the_time_that_a_model_takes_to_load_is_no_idleness() -> None:
+    run = Run(minReplicas=0, scaleToZeroAfterSeconds=30)
+    for _ in range(20):
+        run.look()
+        assert run.replicas == 1
+    for _ in range(5):
+        run.look(metrics())
+        assert run.replicas == 1
+    for _ in range(2):
+        run.look(metrics())
+    assert run.replicas == 0
+
+
 def test_a_router_that_does_not_answer_keeps_the_last_replica() -> None:
     run = Run(minReplicas=0, scaleToZeroAfterSeconds=30)
     for _ in range(20):

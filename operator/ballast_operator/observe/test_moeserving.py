@@ -139,6 +139,16 @@ def failing(said: str = "", **ended: Any) -> Object:
             'secret "k" not found',
         ),
         (situation(serving(), deployment(available=0), failing(**OOM)), "False", "OutOfMemory", "killed for memory"),
+        (
+            situation(
+                serving(),
+                deployment(available=0),
+                failing(json.dumps({"reason": "EngineFailed", "message": "signal 9"}), exitCode=1, reason="OOMKilled"),
+            ),
+            "False",
+            "OutOfMemory",
+            "killed for memory",
+        ),
         (situation(serving(), deployment(available=0), failing("boom")), "False", "CrashLooping", "(3 restarts): boom"),
         (
             situation(

@@ -134,7 +134,10 @@ def _remember(view: View, known: Sequence[EngineMetrics], silent: bool) -> Memor
 
 
 def _last_asked(view: View, known: Sequence[EngineMetrics], now: float) -> float:
-    """When somebody last wanted something: now, if a request is under way anywhere."""
+    """When somebody last wanted something: now, if a request is under way anywhere, or the first replica is, whose time
+    to load would else count as idleness and end it before it serves."""
+    if view.wanted > 0 and not any(ready(pod) for pod in view.engines):
+        return now
     under_way = sum(answer.running + answer.waiting for answer in known)
     under_way += sum(_number(answer, "inFlight") + _number(answer, "held") for answer in view.holding)
     if under_way > 0:

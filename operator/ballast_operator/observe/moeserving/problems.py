@@ -114,9 +114,9 @@ def _crashing(pod: Object) -> bool:
 def _why(end: Ending) -> Reason:
     said = end.said.get("reason")
     known = next((reason for reason in _SAID if reason.value == said), None)
-    if known:
-        return known
-    return Reason.OUT_OF_MEMORY if end.reason == "OOMKilled" else Reason.CRASH_LOOPING
+    if end.reason == "OOMKilled" and known in (None, Reason.ENGINE_FAILED):
+        return Reason.OUT_OF_MEMORY  # where vLLM alone was killed, its parent knows no more than that it failed
+    return known or Reason.CRASH_LOOPING
 
 
 def _how(pod: Object, end: Ending) -> str:
