@@ -183,7 +183,11 @@ class Described:
 
 
 def _show(value: Fraction) -> str:
+    if not number.fits(value):
+        return "more than a 64-bit float holds"
     text = f"{float(value):.10g}"
+    if text == "1":
+        return f"a little {'more' if value > 1 else 'less'} than 1"
     return text if Fraction(text) == value or value.denominator > 10**6 else f"{value} ({text})"
 
 

@@ -190,6 +190,11 @@ CHANCE = HEADER + 'c "" 3 "deal" { OUTCOMES } 0\nt "" 1 "" { 1 -1 }\nt "" 1\n'
         ('"a" 2/3 "b" 2/3', r"column 15: chance node 3 has probabilities summing to 4/3 \(1.333333333\), not 1$"),
         ('"a" 1/3 "b" 333333/500000', r"not 1; the last outcome"),
         ('"a" 3/2 "b" -1/2', r'column 29: probability -1/2 of "b" is negative'),
+        (
+            '"a" 1e308 "b" 1e308',
+            r"column 15: chance node 3 has probabilities summing to more than a 64-bit float holds, not 1$",
+        ),
+        ('"a" 1/99999999999 "b" 1', r"chance node 3 has probabilities summing to a little more than 1, not 1$"),
         ('"a" NaN "b" 1', r"column 21: probability 'NaN' is not a finite number"),
     ],
 )
