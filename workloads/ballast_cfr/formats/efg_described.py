@@ -176,8 +176,12 @@ class Described:
 
         def name(i: int) -> str:
             infoset = self.infosets[i]
-            alone = infoset.label and used[self.owner[i], infoset.label] == 1
-            return infoset.label if alone else f"{infoset.label}#{infoset.number}"
+            if infoset.label and used[self.owner[i], infoset.label] == 1:
+                return infoset.label
+            made = f"{infoset.label}#{infoset.number}"
+            while (self.owner[i], made) in used:  # somebody's label looks like a name that is made here
+                made += f"#{infoset.number}"
+            return made
 
         return [name(i) for i in known]
 
