@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ballast_cfr.formats import number
-from ballast_cfr.formats.tokens import BRACE, STRING, WORD, Token, Tokens
+from ballast_cfr.formats.tokens import BRACE, STRING, WORD, Token, Tokens, clip
 
 Payoffs = tuple[Fraction, ...]
 _TOLERANCE = Fraction(1, 10**9)
+_SHOWN_ACTIONS = 10
 
 
 @dataclass
@@ -107,7 +108,7 @@ class Described:
         if label and label.text and known.label and label.text != known.label:
             raise self.tokens.error(
                 label.at,
-                f'information set {key} of player {player} is called "{label.text}" here, but "{known.label}" before',
+                f'information set {key} of player {player} is called {label} here, but "{clip(known.label)}" before',
             )
         return found
 
@@ -123,11 +124,11 @@ class Described:
         while not self.tokens.skip(BRACE, "}"):
             names.append(self.tokens.take(STRING, "an action in quotation marks, or }").text)
             if with_chances:
-                token = self.tokens.take(WORD, f'the probability of "{names[-1]}"')
+                token = self.tokens.take(WORD, f'the probability of "{clip(names[-1])}"')
                 chances.append(self.value(token, "probability"))
                 decimal |= number.is_decimal(token.text)
                 if chances[-1] < 0:
-                    raise self.tokens.error(token.at, f'probability {token.text} of "{names[-1]}" is negative')
+                    raise self.tokens.error(token.at, f'probability {token} of "{clip(names[-1])}" is negative')
         if not names:
             raise self.tokens.error(start.at, "this node has no actions; at least one is needed")
         return tuple(names), tuple(chances), decimal
@@ -196,4 +197,5 @@ def _show(value: Fraction) -> str:
 
 
 def _names(actions: tuple[str, ...]) -> str:
-    return "{" + ", ".join(f'"{name}"' for name in actions) + "}"
+    shown = [f'"{clip(name)}"' for name in actions[:_SHOWN_ACTIONS]] + ["..."] * (len(actions) > _SHOWN_ACTIONS)
+    return "{" + ", ".join(shown) + "}"
