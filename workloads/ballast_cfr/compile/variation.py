@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ballast_cfr.compile.program import Judge, Program, compile_game, matrices
 from ballast_cfr.compile.treeplex import Treeplex
+from ballast_cfr.compile.validate import LARGEST
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import CHANCE, Floats, Game
 
@@ -43,14 +44,18 @@ class Variations:
     def payoffs(self, base: Program, payoff: Floats) -> Program:
         """With other payoffs of player 0, (T,) in the order of `game.terminals`; the sum of both players' stays."""
         given = np.asarray(payoff, dtype=np.float64)
-        terminals = len(self.game.terminals)
-        if given.shape != (terminals,) or not np.isfinite(given).all():
-            raise BadInputError(
-                f"game {self.game.name}: payoffs have shape {given.shape}, but must be {terminals} finite numbers, "
-                "one for each terminal"
-            )
+        self.demand_payoffs(given)
         both = np.stack([given, 2 * base.shift - given], axis=1)
         return self._make(base, replace(base.game, payoff=both))
+
+    def demand_payoffs(self, given: Floats) -> None:
+        """Raise BadInputError if these cannot be player 0's payoffs."""
+        terminals = len(self.game.terminals)
+        if given.shape != (terminals,) or not (np.abs(given) <= LARGEST).all():
+            raise BadInputError(
+                f"game {self.game.name}: payoffs have shape {given.shape}, but must be {terminals} finite numbers, "
+                f"one for each terminal, from {-LARGEST:g} to {LARGEST:g}"
+            )
 
     def ranges(self, base: Program, first: Floats, second: Floats) -> Program:
         """With the deals' probabilities scaled by a factor for each type of player 0 and of player 1."""

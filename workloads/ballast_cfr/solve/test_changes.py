@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.compile.validate import LARGEST
 from ballast_cfr.errors import BadInputError, CheckpointMismatchError
 from ballast_cfr.evaluate.best_response import evaluate
 from ballast_cfr.game import CHANCE, Floats, Game
@@ -244,6 +245,7 @@ def test_a_batch_is_so_many_solvers(tmp_path: Path) -> None:
     [
         (lambda s: s.set_payoffs(np.ones(3)), r"payoffs have shape \(3,\), but must be 30 finite numbers"),
         (lambda s: s.set_payoffs(np.full(30, np.nan)), "finite numbers"),
+        (lambda s: s.set_payoffs(np.full(30, 1e300)), r"one for each terminal, from -1e\+280 to 1e\+280"),
         (lambda s: s.set_root_ranges(np.ones(2), np.ones(3)), "range of player 0 must be 3 numbers, none negative"),
         (lambda s: s.set_root_ranges(np.ones(3), -np.ones(3)), "range of player 1 must be 3 numbers, none negative"),
         (lambda s: s.set_root_ranges(np.zeros(3), np.ones(3)), "leave no deal that can come"),
@@ -257,6 +259,14 @@ def test_a_batch_is_so_many_solvers(tmp_path: Path) -> None:
 def test_changes_that_make_no_sense_say_why(change: Any, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         change(Solver(compile_game(builtin("kuhn"))))
+
+
+def test_the_largest_payoffs_that_are_allowed_overflow_nowhere() -> None:
+    for variant in VARIANTS:
+        solver = Solver(compile_game(builtin("kuhn")), variant)
+        solver.set_payoffs(solver.program.game.payoff[:, 0] * (LARGEST / 2))
+        solver.step(1000)
+        assert 0 < solver.exploitability() < 1e-2 * LARGEST
 
 
 def test_mixed_precision_converges_as_far_as_it_should() -> None:
