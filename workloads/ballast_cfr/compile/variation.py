@@ -68,7 +68,7 @@ class Variations:
                     f"game {self.game.name}: the range of player {player} must be {many} numbers, none negative, one "
                     f"for each of its types; its shape is {factor.shape}"
                 )
-            factors.append(factor)
+            factors.append(_moderate(factor))
         types = self.deals.types
         mass = np.zeros(self.game.nodes)
         mass[self.deals.node] = self.game.chance_reach[self.deals.node] * factors[0][types[0]] * factors[1][types[1]]
@@ -192,3 +192,9 @@ class Variations:
             below[start:stop] = np.maximum.reduceat(largest[a + 1 : b + 1], plex.first[start:stop] - a)
             np.maximum.at(largest, plex.parent[start:stop], below[start:stop])
         return replace(plex, magnitude=reach * below)
+
+
+def _moderate(factor: Floats) -> Floats:
+    """The same proportions, to the bit, with the largest between 1/2 and 1, so that products of them overflow
+    nowhere."""
+    return np.asarray(np.ldexp(factor, -np.frexp(factor.max(initial=0.0))[1]))
