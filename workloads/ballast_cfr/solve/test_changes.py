@@ -1,5 +1,6 @@
 """Payoffs, ranges, locks and masks change a game without compiling it again, and to the same bits."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -261,12 +262,33 @@ def test_changes_that_make_no_sense_say_why(change: Any, words: str) -> None:
         change(Solver(compile_game(builtin("kuhn"))))
 
 
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**900])
+def test_only_the_proportions_of_ranges_count(scale: float) -> None:
+    plain, scaled = (Solver(compile_game(builtin("kuhn"))) for _ in range(2))
+    plain.set_root_ranges(np.array([1, 2, 3]), np.array([3, 1, 1]))
+    scaled.set_root_ranges(np.array([1, 2, 3]) * scale, np.array([3, 1, 1]) * scale)
+    for solver in (plain, scaled):
+        solver.step(50)
+    assert state(plain) == state(scaled)
+
+
 def test_the_largest_payoffs_that_are_allowed_overflow_nowhere() -> None:
     for variant in VARIANTS:
         solver = Solver(compile_game(builtin("kuhn")), variant)
         solver.set_payoffs(solver.program.game.payoff[:, 0] * (LARGEST / 2))
         solver.step(1000)
         assert 0 < solver.exploitability() < 1e-2 * LARGEST
+
+
+@pytest.mark.parametrize("factor", [1e-40, 1e40])
+def test_mixed_precision_refuses_payoffs_that_32_bits_do_not_hold(factor: float) -> None:
+    game = builtin("kuhn")
+    words = rf"payoffs up to {re.escape(f'{2 * factor:g}')}, but with dtype Mixed .* must be from 1e-30 to 1e\+30"
+    with pytest.raises(BadInputError, match=words):
+        Solver(compile_game(replace(game, payoff=game.payoff * factor)), dtype="Mixed")
+    solver = Solver(compile_game(game), dtype="Mixed")
+    with pytest.raises(BadInputError, match=words):
+        solver.set_payoffs(game.payoff[:, 0] * factor)
 
 
 def test_mixed_precision_converges_as_far_as_it_should() -> None:
