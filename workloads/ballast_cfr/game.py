@@ -98,7 +98,7 @@ class Game:
     def span(self) -> float:
         """Largest minus smallest payoff of player 0 over the terminals that chance can reach."""
         seen = self.payoff[self.chance_reach[self.terminals] > 0, 0]
-        return float(seen.max() - seen.min()) if len(seen) else 0.0
+        return float(seen.max()) - float(seen.min()) if len(seen) else 0.0
 
     def where(self, node: int) -> str:
         """How an error names a node: by file, line and column if it was read from one."""

@@ -11,7 +11,7 @@ from ballast_cfr.games import BUILTINS, builtin
 from ballast_cfr.memory import demand, of_file
 
 
-def load(source: str | Path, sha256: str | None = None, **parameters: str | int) -> Game:
+def load(source: str | Path, /, sha256: str | None = None, **parameters: str | int) -> Game:
     """A built-in game by name, with its parameters, a game from an .efg or .cfrg file, or one of OpenSpiel's.
 
     source: a name; a path (a text with a slash or a suffix is one); or `openspiel:` and OpenSpiel's string for a game.

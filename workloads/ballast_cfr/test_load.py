@@ -31,6 +31,11 @@ def test_a_file_takes_no_parameters(tmp_path: Path) -> None:
         load(tmp_path / "g.efg", ranks=3)
 
 
+def test_a_parameter_may_be_called_anything() -> None:
+    with pytest.raises(BadInputError, match="game kuhn has no parameter source; it takes cards"):
+        load("kuhn", source="3")
+
+
 def test_a_file_too_large_for_the_container_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "g.efg").write_text("x" * (1 << 20))
     monkeypatch.setattr(memory, "limit", lambda: 160 << 20)

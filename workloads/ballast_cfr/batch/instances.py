@@ -62,9 +62,9 @@ def read(path: Path) -> Batch:
     """All instances of a file. Raises BadInputError, naming the line, for anything that is not as above."""
     try:
         content = path.read_bytes()
-        lines = content.decode().splitlines()
+        lines = content.decode("utf-8-sig").split("\n")  # not splitlines, which also splits at what labels may hold
     except OSError as error:
-        raise BadInputError(f"batch {path.name} cannot be read: {error.strerror}") from error
+        raise BadInputError(f"batch {path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"batch {path.name} is not UTF-8: {error}") from error
     found: dict[str, Instance] = {}
@@ -97,9 +97,13 @@ def factors(instance: Instance, variations: Variations) -> tuple[Floats, Floats]
 
 def _instance(where: str, line: str) -> Instance:
     try:
-        given = json.loads(line)
-    except ValueError as error:
-        raise BadInputError(f"{where}: {error}") from error
+        given = json.loads(line, parse_int=_integer, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise BadInputError(f"{where}, column {error.colno}: this is not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise BadInputError(f"{where}: lists and objects are nested too deeply; a line needs four levels") from error
+    except _TwiceError as error:
+        raise BadInputError(f"{where}: {error.args[0]!r} is there twice in one object; give it once") from error
     if not isinstance(given, dict):
         raise BadInputError(f'{where}: expected an object such as {{"name": "wide"}}, found {line.strip()[:40]}')
     if unknown := sorted(given.keys() - set(FIELDS)):
@@ -119,6 +123,23 @@ def _instance(where: str, line: str) -> Instance:
     )
 
 
+class _TwiceError(ValueError):
+    """A key is given twice, of which JSON would drop one."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _TwiceError(next(key for key in keys if keys.count(key) > 1))
+    return made
+
+
+def _integer(text: str) -> int | float:
+    """What no array holds as an integer becomes a float, which may be infinite and is then refused as such."""
+    return int(text) if len(text) < 16 else float(text)
+
+
 def _numbers(where: str, given: Any) -> Floats:
     plain = isinstance(given, list) and all(type(one) in (int, float) for one in given)
     if not plain or not np.isfinite(given).all():
@@ -131,6 +152,11 @@ def _ranges(where: str, given: Any) -> tuple[Mapping[str, float], Mapping[str, f
         raise BadInputError(f"{where}: ranges must be two objects, {{type: factor}} of player 0 and of player 1")
     for player, one in enumerate(given):
         _numbers(f"{where}: ranges[{player}]: the factors", list(one.values()))
+        for name, factor in one.items():
+            if factor < 0:
+                raise BadInputError(
+                    f"{where}: ranges[{player}]: the factor of {name!r} is {factor}, but must not be negative"
+                )
     return given[0], given[1]
 
 
@@ -144,11 +170,12 @@ def _holds(where: str, name: str, values: str, given: Any) -> tuple[Hold, ...]:
             raise BadInputError(f"{at} must be an object with infoset, {values} and, if two share a label, player")
         if not isinstance(one["infoset"], str) or not isinstance(one[values], list):
             raise BadInputError(f"{at}: infoset must be a label, and {values} a list")
-        if one.get("player") not in (None, 0, 1):
-            raise BadInputError(f"{at}: player is {one['player']!r}, but must be 0 or 1")
+        player = one.get("player")
+        if player is not None and (type(player) is not int or player not in (0, 1)):
+            raise BadInputError(f"{at}: player is {player!r}, but must be 0 or 1")
         if values == "strategy":
             _numbers(f"{at}: strategy", one[values])
         elif not all(isinstance(action, str) for action in one[values]):
             raise BadInputError(f"{at}: actions must be names")
-        made.append(Hold(one["infoset"], one.get("player"), tuple(one[values])))
+        made.append(Hold(one["infoset"], player, tuple(one[values])))
     return tuple(made)

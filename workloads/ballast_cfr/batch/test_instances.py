@@ -41,7 +41,13 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 1: Expecting property name"),
+        ("{", "line 1, column 2: this is not JSON: Expecting property name"),
+        ("[" * 100_000, "line 1: lists and objects are nested too deeply"),
+        ('{"name": "a", "locks": [], "locks": []}', "line 1: 'locks' is there twice in one object"),
+        ('{"name": "a", "payoffs": [' + "9" * 400 + "]}", "payoffs must be a list of finite numbers"),
+        ('{"name": "a", "payoffs": [' + "9" * 5000 + "]}", "payoffs must be a list of finite numbers"),
+        ({"name": "a", "ranges": [{"J": -1}, {}]}, "ranges[0]: the factor of 'J' is -1, but must not be negative"),
+        ({"name": "a", "locks": [{"infoset": "0", "strategy": [1], "player": True}]}, "player is True, but must be 0"),
         ("[]", "line 1: expected an object"),
         ({"name": "a", "payoff": [1]}, "there is no field 'payoff'; fields are name, payoffs"),
         ({}, "name is None"),
@@ -70,6 +76,20 @@ def test_names_are_unique_and_there_is_one_at_least(tmp_path: Path) -> None:
         read(batch_file(tmp_path, {"name": "a"}, {"name": "a"}))
     with pytest.raises(BadInputError, match="has 0 instances, but must have 1 to"):
         read(batch_file(tmp_path, ""))
+
+
+def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
+    line = json.dumps({"name": "a", "masks": [{"infoset": "one\u2028two\x85", "actions": []}]}, ensure_ascii=False)
+    path = tmp_path / "batch.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line.encode() + b'\r\n{"name": "b"}\r\n')
+    found = read(path)
+    assert found.names == ("a", "b")
+    assert found.instances[0].masks[0].infoset == "one\u2028two\x85"
+
+
+def test_a_batch_that_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=f"batch {tmp_path} cannot be read: is a directory"):
+        read(tmp_path)
 
 
 def test_types_that_are_not_named_keep_their_weight(tmp_path: Path) -> None:

@@ -137,7 +137,14 @@ t "" 4 "" { 0 0 }"""
     assert solver.value() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize(("bad", "words"), [(np.nan, "not a finite number"), (np.inf, "not a finite number")])
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (np.nan, "not a finite number"),
+        (np.inf, "not a finite number"),
+        (1e308, "a payoff is 1e+308, but must be from -1e+280 to 1e+280; give it in larger units"),
+    ],
+)
 def test_payoffs_made_in_memory_are_checked_too(bad: float, words: str) -> None:
     game = builtin("kuhn")
     payoff = game.payoff.copy()

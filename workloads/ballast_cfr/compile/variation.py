@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ballast_cfr.compile.program import Judge, Program, compile_game, matrices
 from ballast_cfr.compile.treeplex import Treeplex
+from ballast_cfr.compile.validate import LARGEST
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import CHANCE, Floats, Game
 
@@ -43,14 +44,18 @@ class Variations:
     def payoffs(self, base: Program, payoff: Floats) -> Program:
         """With other payoffs of player 0, (T,) in the order of `game.terminals`; the sum of both players' stays."""
         given = np.asarray(payoff, dtype=np.float64)
-        terminals = len(self.game.terminals)
-        if given.shape != (terminals,) or not np.isfinite(given).all():
-            raise BadInputError(
-                f"game {self.game.name}: payoffs have shape {given.shape}, but must be {terminals} finite numbers, "
-                "one for each terminal"
-            )
+        self.demand_payoffs(given)
         both = np.stack([given, 2 * base.shift - given], axis=1)
         return self._make(base, replace(base.game, payoff=both))
+
+    def demand_payoffs(self, given: Floats) -> None:
+        """Raise BadInputError if these cannot be player 0's payoffs."""
+        terminals = len(self.game.terminals)
+        if given.shape != (terminals,) or not (np.abs(given) <= LARGEST).all():
+            raise BadInputError(
+                f"game {self.game.name}: payoffs have shape {given.shape}, but must be {terminals} finite numbers, "
+                f"one for each terminal, from {-LARGEST:g} to {LARGEST:g}"
+            )
 
     def ranges(self, base: Program, first: Floats, second: Floats) -> Program:
         """With the deals' probabilities scaled by a factor for each type of player 0 and of player 1."""
@@ -63,7 +68,7 @@ class Variations:
                     f"game {self.game.name}: the range of player {player} must be {many} numbers, none negative, one "
                     f"for each of its types; its shape is {factor.shape}"
                 )
-            factors.append(factor)
+            factors.append(_moderate(factor))
         types = self.deals.types
         mass = np.zeros(self.game.nodes)
         mass[self.deals.node] = self.game.chance_reach[self.deals.node] * factors[0][types[0]] * factors[1][types[1]]
@@ -187,3 +192,9 @@ class Variations:
             below[start:stop] = np.maximum.reduceat(largest[a + 1 : b + 1], plex.first[start:stop] - a)
             np.maximum.at(largest, plex.parent[start:stop], below[start:stop])
         return replace(plex, magnitude=reach * below)
+
+
+def _moderate(factor: Floats) -> Floats:
+    """The same proportions, to the bit, with the largest between 1/2 and 1, so that products of them overflow
+    nowhere."""
+    return np.asarray(np.ldexp(factor, -np.frexp(factor.max(initial=0.0))[1]))

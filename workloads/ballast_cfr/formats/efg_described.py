@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ballast_cfr.formats import number
-from ballast_cfr.formats.tokens import BRACE, STRING, WORD, Token, Tokens
+from ballast_cfr.formats.tokens import BRACE, STRING, WORD, Token, Tokens, clip
 
 Payoffs = tuple[Fraction, ...]
 _TOLERANCE = Fraction(1, 10**9)
+_SHOWN_ACTIONS = 10
 
 
 @dataclass
@@ -107,7 +108,7 @@ class Described:
         if label and label.text and known.label and label.text != known.label:
             raise self.tokens.error(
                 label.at,
-                f'information set {key} of player {player} is called "{label.text}" here, but "{known.label}" before',
+                f'information set {key} of player {player} is called {label} here, but "{clip(known.label)}" before',
             )
         return found
 
@@ -123,11 +124,11 @@ class Described:
         while not self.tokens.skip(BRACE, "}"):
             names.append(self.tokens.take(STRING, "an action in quotation marks, or }").text)
             if with_chances:
-                token = self.tokens.take(WORD, f'the probability of "{names[-1]}"')
+                token = self.tokens.take(WORD, f'the probability of "{clip(names[-1])}"')
                 chances.append(self.value(token, "probability"))
                 decimal |= number.is_decimal(token.text)
                 if chances[-1] < 0:
-                    raise self.tokens.error(token.at, f'probability {token.text} of "{names[-1]}" is negative')
+                    raise self.tokens.error(token.at, f'probability {token} of "{clip(names[-1])}" is negative')
         if not names:
             raise self.tokens.error(start.at, "this node has no actions; at least one is needed")
         return tuple(names), tuple(chances), decimal
@@ -176,16 +177,25 @@ class Described:
 
         def name(i: int) -> str:
             infoset = self.infosets[i]
-            alone = infoset.label and used[self.owner[i], infoset.label] == 1
-            return infoset.label if alone else f"{infoset.label}#{infoset.number}"
+            if infoset.label and used[self.owner[i], infoset.label] == 1:
+                return infoset.label
+            made = f"{infoset.label}#{infoset.number}"
+            while (self.owner[i], made) in used:  # somebody's label looks like a name that is made here
+                made += f"#{infoset.number}"
+            return made
 
         return [name(i) for i in known]
 
 
 def _show(value: Fraction) -> str:
+    if not number.fits(value):
+        return "more than a 64-bit float holds"
     text = f"{float(value):.10g}"
+    if text == "1":
+        return f"a little {'more' if value > 1 else 'less'} than 1"
     return text if Fraction(text) == value or value.denominator > 10**6 else f"{value} ({text})"
 
 
 def _names(actions: tuple[str, ...]) -> str:
-    return "{" + ", ".join(f'"{name}"' for name in actions) + "}"
+    shown = [f'"{clip(name)}"' for name in actions[:_SHOWN_ACTIONS]] + ["..."] * (len(actions) > _SHOWN_ACTIONS)
+    return "{" + ", ".join(shown) + "}"

@@ -49,6 +49,7 @@ def test_repeated_descriptions_may_be_left_out() -> None:
     "change",
     [
         lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\r"),
         lambda text: "\ufeff" + text,
         lambda text: text.replace(",", " "),
         lambda text: text.replace(" R ", " D "),
@@ -56,7 +57,7 @@ def test_repeated_descriptions_may_be_left_out() -> None:
         lambda text: text.replace("{ 1, -1 }", "{ 2/2 -1.0e0 }").replace("-1, 1", "-.1e1, +1."),
         lambda text: text.replace("\n", " "),
     ],
-    ids=["crlf", "bom", "no-commas", "header-d", "no-comment", "rationals", "one-line"],
+    ids=["crlf", "cr", "bom", "no-commas", "header-d", "no-comment", "rationals", "one-line"],
 )
 def test_ways_to_write_the_same_game(change: object) -> None:
     assert callable(change)
@@ -102,6 +103,16 @@ def test_duplicate_labels_go_by_position() -> None:
     )
     assert game.infoset_label == ["same#1", "same#2"]
     assert solved(game) == pytest.approx(3, abs=1e-2)
+
+
+def test_names_made_for_equal_labels_are_nobody_elses() -> None:
+    text = 'p "" 1 1 "x" { "a" } 0 p "" 1 2 "x#1" { "a" } 0 p "" 1 3 "x" { "a" } 0 t "" 1 "" { 1 -1 }'
+    assert parse(HEADER + text).infoset_label == ["x#1#1", "x#1", "x#3"]
+
+
+def test_a_long_word_is_cut_short_in_a_message_and_stays_on_one_line() -> None:
+    with pytest.raises(BadInputError, match=r'expected a node \(c, p or t\), found "one two [x ]{50,60}\.\.\."$'):
+        parse(HEADER + '"one\ntwo ' + "x " * 10_000 + '"')
 
 
 def test_infoset_numbers_are_per_player() -> None:
@@ -190,6 +201,11 @@ CHANCE = HEADER + 'c "" 3 "deal" { OUTCOMES } 0\nt "" 1 "" { 1 -1 }\nt "" 1\n'
         ('"a" 2/3 "b" 2/3', r"column 15: chance node 3 has probabilities summing to 4/3 \(1.333333333\), not 1$"),
         ('"a" 1/3 "b" 333333/500000', r"not 1; the last outcome"),
         ('"a" 3/2 "b" -1/2', r'column 29: probability -1/2 of "b" is negative'),
+        (
+            '"a" 1e308 "b" 1e308',
+            r"column 15: chance node 3 has probabilities summing to more than a 64-bit float holds, not 1$",
+        ),
+        ('"a" 1/99999999999 "b" 1', r"chance node 3 has probabilities summing to a little more than 1, not 1$"),
         ('"a" NaN "b" 1', r"column 21: probability 'NaN' is not a finite number"),
     ],
 )

@@ -14,6 +14,7 @@ STRING, BRACE, WORD, END = "string", "brace", "word", "end"
 
 _TOKEN = re.compile(r'[\s,]*(?:"((?:[^"\\]|\\.)*)"|([{}])|([^\s{}",]+))', re.DOTALL)
 _BLANK = re.compile(r"[\s,]*")
+_SHOWN = 60  # characters of a word in a message
 
 
 class Token(NamedTuple):
@@ -24,7 +25,14 @@ class Token(NamedTuple):
     at: int
 
     def __str__(self) -> str:
-        return {END: "the end of the file", STRING: f'"{self.text}"'}.get(self.kind, self.text)
+        shown = clip(self.text)
+        return {END: "the end of the file", STRING: f'"{shown}"'}.get(self.kind, shown)
+
+
+def clip(text: str) -> str:
+    """A word from the file as a message shows it: on one line, and not all of it if it is long."""
+    line = " ".join(text[: _SHOWN + 1].split())
+    return line if len(text) <= _SHOWN else line[:_SHOWN] + "..."
 
 
 class Tokens:
@@ -38,7 +46,7 @@ class Tokens:
 
     def _decode(self, content: bytes) -> str:
         try:
-            return content.decode("utf-8-sig").replace("\r\n", "\n")
+            return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError as broken:
             self.text = content[: broken.start].decode("utf-8-sig", "replace")
             message = f"the file is not UTF-8 text (byte 0x{content[broken.start]:02x})"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ballast_cfr.compile.program import Program
 from ballast_cfr.compile.variation import Variations
 from ballast_cfr.errors import BadInputError
@@ -73,8 +75,8 @@ class Solver:
             None  # where the game came from, for whoever resumes from a checkpoint alone
         )
         self.dtype = variants.dtype(dtype)
-        if program.form == "tree" and self.dtype == "Mixed":
-            raise BadInputError(f"game {program.game.name} is compiled to the tree form, which has no dtype Mixed")
+        if self.dtype == "Mixed":
+            _demand_mixed(program)
         alternating, mixed = self.updates == "Alternating", self.dtype == "Mixed"
         self._engine = engine_for(
             program, self.variant.predict, alternating, self.tie_tol, mixed, devices.device(device)
@@ -143,6 +145,8 @@ class Solver:
         return self._variations.deals.names
 
     def _take(self, program: Program) -> None:
+        if self.dtype == "Mixed":
+            _demand_mixed(program)
         self.program = program
         self._engine.take(program)
         self.last_look = None
@@ -257,3 +261,16 @@ class Solver:
         self.seconds = float(header["seconds"])
         self.last_look = None
         self._engine.restore(arrays)
+
+
+def _demand_mixed(program: Program) -> None:
+    """Raise BadInputError if a game cannot be solved in 32 bits, which hold numbers from about 1e-38 to 3e38."""
+    name = program.game.name
+    if program.form == "tree":
+        raise BadInputError(f"game {name} is compiled to the tree form, which has no dtype Mixed")
+    largest = float(np.abs(program.game.payoff[:, 0] - program.shift).max())
+    if largest > 0 and not 1e-30 <= largest <= 1e30:
+        raise BadInputError(
+            f"game {name} has payoffs up to {largest:g}, but with dtype Mixed the largest must be from 1e-30 to 1e+30; "
+            "give them in other units, or use Float64"
+        )

@@ -1,5 +1,6 @@
 """Payoffs, ranges, locks and masks change a game without compiling it again, and to the same bits."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.compile.validate import LARGEST
 from ballast_cfr.errors import BadInputError, CheckpointMismatchError
 from ballast_cfr.evaluate.best_response import evaluate
 from ballast_cfr.game import CHANCE, Floats, Game
@@ -244,6 +246,7 @@ def test_a_batch_is_so_many_solvers(tmp_path: Path) -> None:
     [
         (lambda s: s.set_payoffs(np.ones(3)), r"payoffs have shape \(3,\), but must be 30 finite numbers"),
         (lambda s: s.set_payoffs(np.full(30, np.nan)), "finite numbers"),
+        (lambda s: s.set_payoffs(np.full(30, 1e300)), r"one for each terminal, from -1e\+280 to 1e\+280"),
         (lambda s: s.set_root_ranges(np.ones(2), np.ones(3)), "range of player 0 must be 3 numbers, none negative"),
         (lambda s: s.set_root_ranges(np.ones(3), -np.ones(3)), "range of player 1 must be 3 numbers, none negative"),
         (lambda s: s.set_root_ranges(np.zeros(3), np.ones(3)), "leave no deal that can come"),
@@ -257,6 +260,35 @@ def test_a_batch_is_so_many_solvers(tmp_path: Path) -> None:
 def test_changes_that_make_no_sense_say_why(change: Any, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         change(Solver(compile_game(builtin("kuhn"))))
+
+
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**900])
+def test_only_the_proportions_of_ranges_count(scale: float) -> None:
+    plain, scaled = (Solver(compile_game(builtin("kuhn"))) for _ in range(2))
+    plain.set_root_ranges(np.array([1, 2, 3]), np.array([3, 1, 1]))
+    scaled.set_root_ranges(np.array([1, 2, 3]) * scale, np.array([3, 1, 1]) * scale)
+    for solver in (plain, scaled):
+        solver.step(50)
+    assert state(plain) == state(scaled)
+
+
+def test_the_largest_payoffs_that_are_allowed_overflow_nowhere() -> None:
+    for variant in VARIANTS:
+        solver = Solver(compile_game(builtin("kuhn")), variant)
+        solver.set_payoffs(solver.program.game.payoff[:, 0] * (LARGEST / 2))
+        solver.step(1000)
+        assert 0 < solver.exploitability() < 1e-2 * LARGEST
+
+
+@pytest.mark.parametrize("factor", [1e-40, 1e40])
+def test_mixed_precision_refuses_payoffs_that_32_bits_do_not_hold(factor: float) -> None:
+    game = builtin("kuhn")
+    words = rf"payoffs up to {re.escape(f'{2 * factor:g}')}, but with dtype Mixed .* must be from 1e-30 to 1e\+30"
+    with pytest.raises(BadInputError, match=words):
+        Solver(compile_game(replace(game, payoff=game.payoff * factor)), dtype="Mixed")
+    solver = Solver(compile_game(game), dtype="Mixed")
+    with pytest.raises(BadInputError, match=words):
+        solver.set_payoffs(game.payoff[:, 0] * factor)
 
 
 def test_mixed_precision_converges_as_far_as_it_should() -> None:
