@@ -9,7 +9,7 @@ import pytest
 
 from ballast_cfr.batch import together
 from ballast_cfr.batch.instances import Batch, Instance, read
-from ballast_cfr.batch.sequence import prepare, solve_each
+from ballast_cfr.batch.sequence import check, prepare, solve_each
 from ballast_cfr.batch.store import Store
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.compile.variation import Variations
@@ -182,3 +182,27 @@ def test_what_the_game_has_not_is_named_with_its_line(
     path.write_text('{"name": "a"}\n{"name": "b", "locks": [{"infoset": "none", "strategy": [1]}]}\n')
     with pytest.raises(BadInputError, match=r"^batch batch.jsonl, line 2: game leduc.* has no information set 'none'"):
         way(read(path), Store(tmp_path / "store", {}, None), program)
+
+
+HELD = '{"name": "a"}\n{"name": "b", %s}\n'
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ('"payoffs": [1]', "payoffs have shape"),
+        ('"ranges": [{"Ja:": 0, "Jb:": 0, "Qa:": 0, "Qb:": 0, "Ka:": 0, "Kb:": 0}, {}]', "leave no deal that can come"),
+        ('"locks": [{"infoset": "none", "strategy": [1]}]', "has no information set 'none'"),
+        ('"locks": [{"infoset": "Ja:", "strategy": [1]}]', "needs 2 probabilities"),
+        ('"masks": [{"infoset": "Ja:", "actions": ["fold"]}]', "has no action 'fold'"),
+        (
+            '"masks": [{"infoset": "Ja:", "actions": ["call"]}, {"infoset": "Ja:", "actions": ["raise"], "player": 0}]',
+            'information set "Ja:" of player 0 is held twice; give it one lock or one mask',
+        ),
+    ],
+)
+def test_every_line_is_checked_before_the_first_solve(given: str, words: str, program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "batch.jsonl"
+    path.write_text(HELD % given)
+    with pytest.raises(BadInputError, match=f"^batch batch.jsonl, line 2: .*{words}"):
+        check(read(path), program)
