@@ -19,6 +19,7 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import plan
 from ballast_cfr.game import Floats
+from ballast_cfr.writing import replacing
 
 HEADER = ("player", "infoset", "action", "probability", "reach")
 Strategies = tuple[Floats, Floats]
@@ -115,21 +116,15 @@ def json_text(
 
 
 def write(path: Path, lines: Iterator[str]) -> None:
-    """Write a text file so that a crash leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    with beside.open("w", encoding="utf-8", newline="") as file:
+    """Write a text file so that a crash leaves the old one or the new one. Raises FileError."""
+    with replacing("output", path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)
-    beside.replace(path)
 
 
 def write_bytes(path: Path, parts: Iterator[bytes]) -> None:
-    """Write a binary file so that a crash leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
+    """Write a binary file so that a crash leaves the old one or the new one. Raises FileError."""
+    with replacing("output", path) as beside, beside.open("wb") as file:
         file.writelines(parts)
-    beside.replace(path)
 
 
 def read_csv(program: Program, path: Path) -> Strategies:

@@ -12,7 +12,6 @@ new one.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_cfr.errors import CheckpointMismatchError
+from ballast_cfr.errors import CheckpointMismatchError, FileError
+from ballast_cfr.writing import replacing, why
 
 MAGIC = b"BALLCFR\x01"
 FILE_NAME = "checkpoint.ballast"
@@ -28,12 +28,11 @@ _DIGEST = 32
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> None:
-    """Replace the checkpoint at `path`, so that no crash can leave half of one."""
+    """Replace the checkpoint at `path`, so that no crash can leave half of one. Raises FileError."""
     listed = [{"name": name, "shape": list(array.shape), "dtype": "<f8"} for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": listed}, sort_keys=True, allow_nan=False).encode()
     digest = hashlib.sha256()
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
+    with replacing("checkpoint", path) as beside, beside.open("wb") as file:
         for part in (MAGIC, len(text).to_bytes(8, "little"), text):
             digest.update(part)
             file.write(part)
@@ -42,24 +41,20 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version."""
-    content = path.read_bytes()
+    """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version,
+    FileError if it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"checkpoint {path} cannot be read: {why(error)}; choose another place or delete it") from error
     if content[:7] != MAGIC[:7]:
         raise CheckpointMismatchError(
             f"checkpoint {path} is not a checkpoint of this solver; choose another place or delete it"
         )
-    if content[7:8] != MAGIC[7:8]:
+    if len(content) > 7 and content[7] != MAGIC[7]:
         raise CheckpointMismatchError(
             f"checkpoint {path} has format version {content[7]}, but this solver reads version {MAGIC[7]}; "
             "use the release that wrote it"
