@@ -173,6 +173,15 @@ def test_results_of_another_batch_are_not_taken(batch: Batch, tmp_path: Path) ->
         Store(tmp_path / "store", {"batch": "another"}, None).claim()
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "\xff"])
+def test_a_damaged_file_of_the_folder_is_refused_by_name(content: str, tmp_path: Path) -> None:
+    store = Store(tmp_path, {"batch": "x"}, None)
+    for path, words in ((tmp_path / "batch.json", "empty this one"), (tmp_path / "results" / "a.json", "delete it to")):
+        path.write_bytes(content.encode("latin-1"))
+        with pytest.raises(CheckpointMismatchError, match=f"checkpoint {path} is damaged; .*{words}"):
+            store.claim() if path.parent == tmp_path else store.results()
+
+
 @pytest.mark.parametrize("way", [in_sequence, all_together])
 def test_what_the_game_has_not_is_named_with_its_line(
     way: Any, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
