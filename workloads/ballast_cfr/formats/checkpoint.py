@@ -25,6 +25,7 @@ from ballast_cfr.writing import replacing, why
 MAGIC = b"BALLCFR\x01"
 FILE_NAME = "checkpoint.ballast"
 _DIGEST = 32
+_HEADER = {"settings": dict, "iteration": int, "seconds": float | int}
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> None:
@@ -63,6 +64,15 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         raise CheckpointMismatchError(
             f"checkpoint {path} is damaged (its digest does not match its content); delete it to start over"
         )
+    try:
+        return _unpack(content)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise CheckpointMismatchError(
+            f"checkpoint {path} does not fit the format ({error}); delete it to start over"
+        ) from error
+
+
+def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     length = int.from_bytes(content[8:16], "little")
     header = json.loads(content[16 : 16 + length])
     arrays, at = {}, 16 + length
@@ -72,6 +82,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
             np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(entry["shape"]).copy()
         )
         at += 8 * count
+    if at != len(content) - _DIGEST:
+        raise ValueError(f"{len(content) - _DIGEST - at} bytes are left over")
+    for key, kind in _HEADER.items():
+        if not isinstance(header[key], kind) or (key != "settings" and not 0 <= header[key] < 2**63):
+            raise ValueError(f"{key} is {header[key]!r}")
     return header, arrays
 
 

@@ -1,8 +1,10 @@
 """A solve that was cut anywhere and resumed is the solve that was not cut."""
 
+import hashlib
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -159,6 +161,28 @@ def test_a_checkpoint_cut_off_anywhere_is_refused(leduc: Program, tmp_path: Path
         cut.write_bytes(content[:length])
         with pytest.raises(CheckpointMismatchError, match=r"is damaged|is not a checkpoint"):
             checkpoint.read(cut)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("arrays", None, "not iterable"),
+        ("arrays", [], "bytes are left over"),
+        ("settings", None, "settings is None"),
+        ("iteration", -1, "iteration is -1"),
+        ("iteration", "9", "iteration is '9'"),
+        ("seconds", float("nan"), "seconds is nan"),
+    ],
+)
+def test_a_checkpoint_made_by_hand_is_refused(key: str, value: Any, words: str, leduc: Program, tmp_path: Path) -> None:
+    file = saved(leduc, tmp_path)
+    content = file.read_bytes()
+    length = int.from_bytes(content[8:16], "little")
+    text = json.dumps({**json.loads(content[16 : 16 + length]), key: value}).encode()
+    made = content[:8] + len(text).to_bytes(8, "little") + text + content[16 + length : -32]
+    file.write_bytes(made + hashlib.sha256(made).digest())
+    with pytest.raises(CheckpointMismatchError, match=f"checkpoint {file} does not fit the format .*{words}"):
+        Solver(leduc).load(file)
 
 
 def test_the_header_is_json_that_people_can_read(leduc: Program, tmp_path: Path) -> None:
