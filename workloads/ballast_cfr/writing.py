@@ -31,7 +31,7 @@ def replacing(what: str, path: Path) -> Iterator[Path]:
     """The path of a file to write in the block; it then takes the place of `path`, on the disk as well. Raises
     FileError if it cannot be written, and leaves nothing behind."""
     demand_place(what, path)
-    beside = path.with_name(path.name + ".new")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")  # two processes do not write into one file
     try:
         yield beside
         _sync(beside)
