@@ -28,6 +28,10 @@ from ballast_cfr.solve.goal import stop
 from ballast_cfr.solve.solver import Outcome, Solver
 from ballast_cfr.solve.warm import warm
 
+# What a checkpoint says of the solve it is of, and of where its game came from.
+_SETTINGS = {"form": str, "variant": str, "updates": str, "tieTolerance": float | int, "parameters": dict, "dtype": str}
+_SOURCE = {"game", "parameters", "allowImperfectRecall"}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
@@ -81,7 +85,13 @@ def _from_checkpoint(path: Path, game: str | None) -> Solver:
     if not path.is_file():
         raise errors.BadInputError(f"checkpoint {path} does not exist")
     header, _ = checkpoint.read(path)
-    settings, source = header["settings"], header["source"]
+    settings: dict[str, Any] = header["settings"]
+    source: Any = header.get("source")
+    whole = source is None or (isinstance(source, dict) and source.keys() >= _SOURCE)
+    if not whole or not all(isinstance(settings.get(key), kind) for key, kind in _SETTINGS.items()):
+        raise errors.CheckpointMismatchError(
+            f"checkpoint {path} is not of one solve, but perhaps of a group of a batch; only a job goes on from that"
+        )
     if game is None and source is None:
         raise errors.BadInputError(f"checkpoint {path} does not say where its game is; give it with --game")
     parameters = source["parameters"] if source and game in (None, source["game"]) else {}

@@ -14,6 +14,7 @@ from ballast_cfr.cli.bench import Block, summarise
 from ballast_cfr.cli.main import main
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.formats import checkpoint
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -186,6 +187,17 @@ def test_ctrl_c_while_loading_shows_no_traceback() -> None:
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
+
+
+@pytest.mark.parametrize("command", ["resume", "export"])
+def test_the_checkpoint_of_a_group_is_not_taken_for_a_solves(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "group-0.ballast"
+    checkpoint.write(file, {"settings": {"games": [], "held": []}, "iteration": 1, "seconds": 1.0}, {})
+    rest = ["--iterations", "9"] if command == "resume" else [str(tmp_path / "s.csv")]
+    assert main([command, str(file), *rest]) == 43
+    assert "is not of one solve, but perhaps of a group of a batch" in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):
