@@ -23,6 +23,7 @@ if sys.argv[:1] == ["-m"]:  # not imported, but about to run as a program
     # The first process of a container is not ended by a signal that it has no handler for, and the imports below take
     # seconds: without this a pod that is deleted meanwhile would stay for its whole grace period.
     signal.signal(signal.SIGTERM, _told_early)
+    signal.signal(signal.SIGINT, _told_early)  # without a traceback
 
 from ballast_cfr.compile.program import compile_game as compile  # noqa: A004 - the word users look for
 from ballast_cfr.compile.validate import validate

@@ -38,6 +38,10 @@ class CheckpointMismatchError(SolverError):
     reason = "CheckpointMismatch"
 
 
+class FileError(SolverError):
+    """A file cannot be read or written where it should be, or the disk is full."""
+
+
 class DeviceError(SolverError):
     """The device that was asked for is not there, or failed."""
 

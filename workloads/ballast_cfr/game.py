@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 CHANCE = -1
 TERMINAL = -2
 
+_SHOWN = 20  # steps of a history in a message
+
 
 @dataclass(frozen=True, eq=False)
 class Game:
@@ -112,7 +114,8 @@ class Game:
         return f'"{self.infoset_label[infoset]}" of player {self.players[self.infoset_player[infoset]]}'
 
     def history(self, node: int) -> str:
-        """The actions from the root to a node, chance outcomes by number, for error messages."""
+        """The actions from the root to a node, chance outcomes by number, for error messages: the first and the last of
+        a long one."""
         steps = []
         while node > 0:
             above = int(self.parent[node])
@@ -120,7 +123,10 @@ class Game:
             kind = int(self.player[above])
             steps.append(f"chance {taken + 1}" if kind == CHANCE else self.infoset_actions[self.infoset[above]][taken])
             node = above
-        return ", ".join(reversed(steps)) or "the start"
+        steps.reverse()
+        if len(steps) > _SHOWN:
+            steps[_SHOWN // 2 : -_SHOWN // 2] = [f"... {len(steps) - _SHOWN} more ..."]
+        return ", ".join(steps) or "the start"
 
     @cached_property
     def digest(self) -> str:

@@ -1,6 +1,7 @@
 """Getting a game, from wherever it is."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,4 +45,5 @@ def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -
         raise BadInputError(
             f"game {path.name} has sha256 {found}, but {sha256} was asked for; the file was changed or is the wrong one"
         )
-    return cfrg.parse(path.name, content) if binary or content[:7] == cfrg.MAGIC[:7] else efg.parse(path.name, content)
+    name = os.fsencode(path.name).decode(errors="backslashreplace")  # a file's name need not be text
+    return cfrg.parse(name, content) if binary or content[:7] == cfrg.MAGIC[:7] else efg.parse(name, content)

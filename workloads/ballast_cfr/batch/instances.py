@@ -9,7 +9,8 @@ masks     [{"infoset": label, "actions": [name, ...], "player": 0}], actions tha
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,16 @@ def read(path: Path) -> Batch:
     if not 1 <= len(found) <= MOST:
         raise BadInputError(f"batch {path.name} has {len(found)} instances, but must have 1 to {MOST}; one a line")
     return Batch(tuple(found.values()), hashlib.sha256(content).hexdigest())
+
+
+@contextmanager
+def named(instance: Instance) -> Iterator[None]:
+    """Whatever BadInputError comes from within names the instance's line."""
+    try:
+        yield
+    except BadInputError as error:
+        said = str(error)
+        raise BadInputError(said if said.startswith(instance.where) else f"{instance.where}: {said}") from error
 
 
 def factors(instance: Instance, variations: Variations) -> tuple[Floats, Floats]:

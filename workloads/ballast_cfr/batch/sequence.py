@@ -2,17 +2,39 @@
 
 from collections.abc import Callable
 
-from ballast_cfr.batch.instances import Batch, Instance, factors
+from ballast_cfr.batch.instances import Batch, Instance, factors, named
 from ballast_cfr.batch.store import Result, Store
+from ballast_cfr.compile.program import Program
 from ballast_cfr.compile.variation import Variations
 from ballast_cfr.errors import BadInputError
+from ballast_cfr.solve.held import Place, allowed, find, probabilities
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Outcome, Solver
 
 
+def check(batch: Batch, program: Program) -> None:
+    """Look every instance over before the first is solved. Raises BadInputError, naming the line of the batch's
+    file."""
+    variations = Variations(program)
+    for instance in batch.instances:
+        with named(instance):
+            if instance.payoffs is not None:
+                variations.demand_payoffs(instance.payoffs)
+            if instance.ranges is not None:
+                variations.demand_ranges(*factors(instance, variations))
+            held: set[Place] = set()
+            for demand, holds in ((probabilities, instance.locks), (allowed, instance.masks)):
+                for hold in holds:
+                    place = find(program, hold.infoset, hold.player)
+                    demand(program, place, hold.values)
+                    if place in held:
+                        raise BadInputError(f"information set {place.name} is held twice; give it one lock or one mask")
+                    held.add(place)
+
+
 def prepare(solver: Solver, instance: Instance, variations: Variations) -> None:
     """Make a new solver the instance's. Raises BadInputError, naming the line of the batch's file."""
-    try:
+    with named(instance):
         if instance.payoffs is not None:
             solver.set_payoffs(instance.payoffs)
         if instance.ranges is not None:
@@ -21,9 +43,6 @@ def prepare(solver: Solver, instance: Instance, variations: Variations) -> None:
             solver.lock(lock.infoset, lock.values, lock.player)
         for mask in instance.masks:
             solver.mask(mask.infoset, mask.values, mask.player)
-    except BadInputError as error:
-        said = str(error)
-        raise BadInputError(said if said.startswith(instance.where) else f"{instance.where}: {said}") from error
 
 
 def solve_each(

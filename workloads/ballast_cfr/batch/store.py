@@ -8,15 +8,17 @@ NAME.ballast             checkpoint of an instance that is under way
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ballast_cfr.compile.program import Program
+from ballast_cfr.errors import CheckpointMismatchError, FileError
 from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.export.files import write_strategy
 from ballast_cfr.export.strategy import Strategies, csv_text, write
 from ballast_cfr.formats.checkpoint import demand_same
+from ballast_cfr.writing import why
 
 FILE = "batch.json"
 
@@ -51,14 +53,17 @@ class Store:
         """Make sure that what is there is of this batch. Raises CheckpointMismatchError otherwise."""
         path = self.folder / FILE
         if path.exists():
-            demand_same(path, json.loads(path.read_text()), self.settings)
+            demand_same(path, _read(path, set(), "choose another folder or empty this one"), self.settings)
         else:
             write(path, iter([json.dumps(self.settings, sort_keys=True)]))
 
     def results(self) -> dict[str, Result]:
-        """Of all instances that have ended."""
-        found = [Result(**json.loads(path.read_text())) for path in sorted(self.results_folder.glob("*.json"))]
-        return {result.name: result for result in found}
+        """Of all instances that have ended. Raises CheckpointMismatchError for one that is damaged."""
+        found, keys = {}, {field.name for field in fields(Result)}
+        for path in sorted(self.results_folder.glob("*.json")):
+            given = _read(path, keys, "delete it to solve that instance again")
+            found[given["name"]] = Result(**{key: given[key] for key in keys})
+        return found
 
     def checkpoint(self, name: str) -> Path:
         """Where the state of what is under way goes."""
@@ -75,3 +80,16 @@ class Store:
             folder, form = self.output
             write_strategy(folder / f"{result.name}.{form.lower()}", form, program, strategies, asdict(result))
         write(self.results_folder / f"{result.name}.json", iter([json.dumps(asdict(result))]))
+
+
+def _read(path: Path, keys: set[str], remedy: str) -> dict[str, Any]:
+    """The JSON object with these keys in a file of the folder. Raises CheckpointMismatchError if it is not one."""
+    try:
+        given = json.loads(path.read_text())
+    except OSError as error:
+        raise FileError(f"checkpoint {path} cannot be read: {why(error)}; {remedy}") from error
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not keys <= given.keys():
+        raise CheckpointMismatchError(f"checkpoint {path} is damaged; {remedy}")
+    return given

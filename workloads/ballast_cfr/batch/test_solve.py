@@ -9,7 +9,7 @@ import pytest
 
 from ballast_cfr.batch import together
 from ballast_cfr.batch.instances import Batch, Instance, read
-from ballast_cfr.batch.sequence import prepare, solve_each
+from ballast_cfr.batch.sequence import check, prepare, solve_each
 from ballast_cfr.batch.store import Store
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.compile.variation import Variations
@@ -173,6 +173,15 @@ def test_results_of_another_batch_are_not_taken(batch: Batch, tmp_path: Path) ->
         Store(tmp_path / "store", {"batch": "another"}, None).claim()
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "\xff"])
+def test_a_damaged_file_of_the_folder_is_refused_by_name(content: str, tmp_path: Path) -> None:
+    store = Store(tmp_path, {"batch": "x"}, None)
+    for path, words in ((tmp_path / "batch.json", "empty this one"), (tmp_path / "results" / "a.json", "delete it to")):
+        path.write_bytes(content.encode("latin-1"))
+        with pytest.raises(CheckpointMismatchError, match=f"checkpoint {path} is damaged; .*{words}"):
+            store.claim() if path.parent == tmp_path else store.results()
+
+
 @pytest.mark.parametrize("way", [in_sequence, all_together])
 def test_what_the_game_has_not_is_named_with_its_line(
     way: Any, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,3 +191,27 @@ def test_what_the_game_has_not_is_named_with_its_line(
     path.write_text('{"name": "a"}\n{"name": "b", "locks": [{"infoset": "none", "strategy": [1]}]}\n')
     with pytest.raises(BadInputError, match=r"^batch batch.jsonl, line 2: game leduc.* has no information set 'none'"):
         way(read(path), Store(tmp_path / "store", {}, None), program)
+
+
+HELD = '{"name": "a"}\n{"name": "b", %s}\n'
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ('"payoffs": [1]', "payoffs have shape"),
+        ('"ranges": [{"Ja:": 0, "Jb:": 0, "Qa:": 0, "Qb:": 0, "Ka:": 0, "Kb:": 0}, {}]', "leave no deal that can come"),
+        ('"locks": [{"infoset": "none", "strategy": [1]}]', "has no information set 'none'"),
+        ('"locks": [{"infoset": "Ja:", "strategy": [1]}]', "needs 2 probabilities"),
+        ('"masks": [{"infoset": "Ja:", "actions": ["fold"]}]', "has no action 'fold'"),
+        (
+            '"masks": [{"infoset": "Ja:", "actions": ["call"]}, {"infoset": "Ja:", "actions": ["raise"], "player": 0}]',
+            'information set "Ja:" of player 0 is held twice; give it one lock or one mask',
+        ),
+    ],
+)
+def test_every_line_is_checked_before_the_first_solve(given: str, words: str, program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "batch.jsonl"
+    path.write_text(HELD % given)
+    with pytest.raises(BadInputError, match=f"^batch batch.jsonl, line 2: .*{words}"):
+        check(read(path), program)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ballast_cfr.batch.instances import Batch, Instance, factors
+from ballast_cfr.batch.instances import Batch, Instance, factors, named
 from ballast_cfr.batch.store import Result, Store
 from ballast_cfr.compile.program import Program
-from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.formats import checkpoint
 from ballast_cfr.game import Floats
@@ -38,11 +37,8 @@ class Group:
         """Put instances on the GPU. Raises BadInputError, naming the line of the batch's file."""
         made = CudaBatch(program, len(members), **options)
         for index, instance in enumerate(members):
-            try:
+            with named(instance):
                 _change(made, index, instance)
-            except BadInputError as error:
-                said = str(error)
-                raise BadInputError(said if said.startswith(instance.where) else f"{instance.where}: {said}") from error
         return cls(number, made, members)
 
     def save(self, store: Store) -> None:

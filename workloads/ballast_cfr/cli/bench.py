@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ballast_cfr.cli.output import STANDARD, emit
 from ballast_cfr.cli.peers import Peer, known, peer
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.errors import BadInputError
@@ -91,11 +92,10 @@ def bench(games: list[str], peers: list[str], blocks: int, iterations: int, outp
         "starts": [asdict(start) for start in starts],
         "table": [asdict(line) for line in lines],
     }
-    _print(report, rows, lines, starts)
-    if output is not None and str(output) != "-":
-        output.write_text(json.dumps(report, indent=1) + "\n")
-    elif output is not None:
-        json.dump(report, sys.stdout, indent=1)
+    if output != STANDARD:
+        _print(report, rows, lines, starts)
+    if output is not None:
+        emit(output, report)
     return 0
 
 

@@ -1,7 +1,6 @@
 """`python -m ballast_cfr`: parse, call, print."""
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Mapping
@@ -12,12 +11,13 @@ from typing import Any
 from ballast_cfr import errors
 from ballast_cfr.cli.arguments import parser
 from ballast_cfr.cli.bench import bench
+from ballast_cfr.cli.output import STANDARD, demand_places, emit, say
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.compile.validate import validate
 from ballast_cfr.evaluate.best_response import evaluate
 from ballast_cfr.export.files import format_of, write_strategy
-from ballast_cfr.export.plot import curve, draw
+from ballast_cfr.export.plot import curve, demand_suffix, draw
 from ballast_cfr.export.strategy import EVERYTHING, Only, read_csv, write, write_bytes
 from ballast_cfr.export.summary import summary
 from ballast_cfr.formats import cfrg, checkpoint, efg_write
@@ -28,6 +28,10 @@ from ballast_cfr.solve.goal import stop
 from ballast_cfr.solve.solver import Outcome, Solver
 from ballast_cfr.solve.warm import warm
 
+# What a checkpoint says of the solve it is of, and of where its game came from.
+_SETTINGS = {"form": str, "variant": str, "updates": str, "tieTolerance": float | int, "parameters": dict, "dtype": str}
+_SOURCE = {"game", "parameters", "allowImperfectRecall"}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
@@ -37,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     except errors.SolverError as error:
         print(f"{asked.command}: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # whoever read the output, such as head, has seen enough
+        return 128 + signal.SIGPIPE
 
 
 def _validate(asked: argparse.Namespace) -> int:
@@ -45,11 +51,11 @@ def _validate(asked: argparse.Namespace) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     facts = asdict(report)
     if asked.json:
-        _emit(asked.json, facts)
+        emit(asked.json, facts)
     else:
         shown = {key: value for key, value in facts.items() if key not in ("warnings", "problems", "forgetful")}
         for key, value in shown.items():
-            print(f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}")
+            say(f"{key:12} {value:,}" if isinstance(value, int) else f"{key:12} {value}")
     report.demand(asked.allow_imperfect_recall)
     return errors.EXIT_DONE
 
@@ -79,7 +85,13 @@ def _from_checkpoint(path: Path, game: str | None) -> Solver:
     if not path.is_file():
         raise errors.BadInputError(f"checkpoint {path} does not exist")
     header, _ = checkpoint.read(path)
-    settings, source = header["settings"], header["source"]
+    settings: dict[str, Any] = header["settings"]
+    source: Any = header.get("source")
+    whole = source is None or (isinstance(source, dict) and source.keys() >= _SOURCE)
+    if not whole or not all(isinstance(settings.get(key), kind) for key, kind in _SETTINGS.items()):
+        raise errors.CheckpointMismatchError(
+            f"checkpoint {path} is not of one solve, but perhaps of a group of a batch; only a job goes on from that"
+        )
     if game is None and source is None:
         raise errors.BadInputError(f"checkpoint {path} does not say where its game is; give it with --game")
     parameters = source["parameters"] if source and game in (None, source["game"]) else {}
@@ -106,6 +118,9 @@ def _drive(solver: Solver, asked: argparse.Namespace) -> int:
         signal.signal(number, lambda number, _: told.append(number))
     for warning in solver.program.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    if asked.output:
+        format_of(asked.output)
+    demand_places(output=asked.output, checkpoint=asked.save_to, json=asked.json)
     rule = stop(solver.program.game, asked.exploitability, asked.unit, asked.max_iterations, asked.max_seconds)
     bar = Bar(rule, quiet=asked.quiet)
     outcome = solver.solve(rule, interrupted=lambda: bool(told), progress=bar.show)
@@ -116,7 +131,7 @@ def _drive(solver: Solver, asked: argparse.Namespace) -> int:
     if asked.output:
         _write_strategy(asked.output, solver, facts)
     if asked.json:
-        _emit(asked.json, facts)
+        emit(asked.json, facts)
     elif not asked.quiet:
         _print(facts)
     return 128 + told[0] if outcome.reason == "Interrupted" else errors.EXIT_DONE
@@ -140,7 +155,7 @@ def _evaluate(asked: argparse.Namespace) -> int:
         "valueBounds": [found.lower, found.upper],
     }
     if asked.json:
-        _emit(asked.json, facts)
+        emit(asked.json, facts)
     else:
         _print(facts)
     return errors.EXIT_DONE
@@ -155,6 +170,9 @@ def _export(asked: argparse.Namespace) -> int:
             write_bytes(asked.output, cfrg.write(game))
         return errors.EXIT_DONE
 
+    format_of(asked.output)
+    if not 0 <= asked.min_reach <= 1:
+        raise errors.BadInputError(f"the least reach is {asked.min_reach}, but must be a probability from 0 to 1")
     solver = _from_checkpoint(Path(asked.source), asked.game)
     facts = summary(solver, Outcome("Checkpoint", solver.iteration, None, solver.seconds))
     _write_strategy(asked.output, solver, facts, Only(asked.player, asked.prefix, asked.min_reach))
@@ -163,6 +181,9 @@ def _export(asked: argparse.Namespace) -> int:
 
 def _plot(asked: argparse.Namespace) -> int:
     program = compile_game(load(asked.game, **dict(asked.game_parameter)), "auto", asked.allow_imperfect_recall)
+    _demand_positive(iterations=asked.iterations)
+    demand_suffix(asked.output)
+    demand_places(plot=asked.output)
     names = asked.variants.split(",")
     draw(asked.output, program.game.name, [curve(program, name, asked.iterations, asked.updates) for name in names])
     return errors.EXIT_DONE
@@ -197,31 +218,33 @@ def _job(asked: argparse.Namespace) -> int:
 
 
 def _warm(_: argparse.Namespace) -> int:
-    print(warm())
+    say(warm())
     return errors.EXIT_DONE
 
 
 def _bench(asked: argparse.Namespace) -> int:
+    _demand_positive(blocks=asked.blocks, iterations=asked.iterations)
+    demand_places(json=asked.json)
     games = [name for name in asked.games.split(",") if name]
     if asked.device != "cpu":
+        if asked.json == STANDARD:
+            raise errors.BadInputError("bench with a GPU prints lines of JSON anyway; give --json a file")
         from ballast_cfr.gpu.bench import bench as on_gpu  # imports what only a machine with a GPU has
 
         return on_gpu(games, asked.device, "noregret" in asked.peers, asked.blocks, asked.iterations, asked.json)
     return bench(games or ["leduc"], asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
 
 
-def _emit(path: Path, facts: Mapping[str, Any]) -> None:
-    text = json.dumps(facts, indent=1) + "\n"
-    if str(path) == "-":
-        sys.stdout.write(text)
-    else:
-        path.write_text(text)
+def _demand_positive(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise errors.BadInputError(f"the number of {name} is {number}, but must be at least 1")
 
 
 def _print(facts: Mapping[str, Any]) -> None:
     for key, value in facts.items():
         if key not in ("warnings", "gameHash"):
-            print(f"{key:22} {value:.10g}" if isinstance(value, float) else f"{key:22} {value}")
+            say(f"{key:22} {value:.10g}" if isinstance(value, float) else f"{key:22} {value}")
 
 
 COMMANDS = {

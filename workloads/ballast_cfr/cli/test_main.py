@@ -1,5 +1,11 @@
 import io
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +14,7 @@ from ballast_cfr.cli.bench import Block, summarise
 from ballast_cfr.cli.main import main
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.formats import checkpoint
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -98,6 +105,101 @@ def test_failures_are_one_sentence_and_a_code(
     assert words in said[-1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["solve", "kuhn", "--iterations", "9", "--output", "{file}/s.csv"],
+            1,
+            "output .* cannot be written: file exists",
+        ),
+        (
+            ["solve", "kuhn", "--iterations", "9", "--checkpoint", "{file}/c"],
+            1,
+            "checkpoint .* cannot be written: file ex",
+        ),
+        (["solve", "kuhn", "--iterations", "9", "--json", "{root}"], 1, "json .* cannot be written: it is a folder"),
+        (
+            ["validate", "kuhn", "--json", "{root}"],
+            1,
+            "json .* cannot be written: is a directory; choose another place",
+        ),
+        (["export", "kuhn", "{file}/k.efg"], 1, "output .* cannot be written: file exists"),
+        (["plot", "kuhn", "{file}/k.png"], 1, "plot .* cannot be written: file exists"),
+        (["plot", "kuhn", "{root}/k.gif"], 42, "choose .png, .svg, .csv"),
+        (
+            ["plot", "kuhn", "{root}/k.csv", "--iterations", "0"],
+            42,
+            "the number of iterations is 0, but must be at least",
+        ),
+        (["bench", "--blocks", "-1"], 42, "the number of blocks is -1, but must be at least 1"),
+        (["bench", "--json", "{file}/b"], 1, "json .* cannot be written: file exists"),
+        (["export", "{root}/none", "s.xml"], 42, "choose .csv, .json or .parquet"),
+        (
+            ["export", "{root}/none", "s.csv", "--min-reach", "nan"],
+            42,
+            "the least reach is nan, but must be a probability",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_any_work(
+    arguments: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert main([part.format(root=tmp_path, file=file) for part in arguments]) == code
+    said = capsys.readouterr()
+    assert re.search(words, said.err.strip())
+    assert (said.out, said.err.count("\n")) == ("", 1)
+
+
+def cli(*arguments: str | bytes, out: int = subprocess.PIPE) -> tuple[int, str]:
+    """Exit code, and what was said on standard error."""
+    command = [sys.executable, "-m", "ballast_cfr", *arguments]
+    done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_has_gone_ends_it_quietly() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    assert cli("validate", "kuhn", out=write) == (128 + signal.SIGPIPE, "")
+    os.close(write)
+
+
+def test_output_that_finds_no_room_is_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        said = "validate: standard output cannot be written: no space left on device\n"
+        assert cli("validate", "kuhn", "--json", "-", out=full.fileno()) == (1, said)
+
+
+def test_a_file_whose_name_is_no_text_can_be_solved_and_exported(tmp_path: Path) -> None:
+    file = os.fsencode(tmp_path) + b"/caf\xe9.efg"
+    assert cli("export", "kuhn", file) == (0, "")
+    assert cli("export", file, str(tmp_path / "again.efg")) == (0, "")
+    assert cli("solve", file, "--iterations", "5", "--output", str(tmp_path / "s.json")) == (0, "")
+    assert json.loads((tmp_path / "s.json").read_text())["summary"]["game"] == "caf\\xe9.efg"
+
+
+def test_ctrl_c_while_loading_shows_no_traceback() -> None:
+    command = [sys.executable, "-m", "ballast_cfr", "validate", "goofspiel", "--game-parameter", "cards=6"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
+
+
+@pytest.mark.parametrize("command", ["resume", "export"])
+def test_the_checkpoint_of_a_group_is_not_taken_for_a_solves(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "group-0.ballast"
+    checkpoint.write(file, {"settings": {"games": [], "held": []}, "iteration": 1, "seconds": 1.0}, {})
+    rest = ["--iterations", "9"] if command == "resume" else [str(tmp_path / "s.csv")]
+    assert main([command, str(file), *rest]) == 43
+    assert "is not of one solve, but perhaps of a group of a batch" in capsys.readouterr().err
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -152,6 +254,11 @@ def test_bench_runs_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["bench", "--games", "kuhn", "--blocks", "3", "--iterations", "50", "--json", str(tmp_path / "b")]) == 0
     assert "| kuhn | ballast | 3 |" in capsys.readouterr().out
     assert len(json.loads((tmp_path / "b").read_text())["rows"]) == 3
+
+
+def test_bench_to_standard_output_is_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--games", "kuhn", "--blocks", "2", "--iterations", "5", "--json", "-"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
 
 
 def test_unknown_peers_and_games_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

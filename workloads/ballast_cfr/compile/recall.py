@@ -61,9 +61,9 @@ class _Walk:
         self.sequence = np.zeros((2, game.nodes), dtype=np.int64)
         self.remembered = np.full(game.nodes, -1, dtype=np.int64)
         self.known = np.full(game.infosets, -1, dtype=np.int64)
-        self.infoset: list[int] = []
-        self.parent: list[int] = []
-        self.slot: list[int] = []
+        # Infoset, parent and first slot of each: as many as the game has, and more only where a player forgets.
+        self.found = np.zeros((3, max(1, game.infosets)), dtype=np.int64)
+        self.many = 0
         self.slots = [0, 0]
         self.example = np.full(game.infosets, -1, dtype=np.int64)
         self.split: dict[tuple[int, int], int] = {}
@@ -77,7 +77,7 @@ class _Walk:
             self.sequence[:, level] = self.sequence[:, above]
             acted = game.player[above] >= 0
             below, node = np.arange(level.start, level.stop)[acted], above[acted]
-            slot = np.array(self.slot, dtype=np.int64)[self.remembered[node]]
+            slot = self.found[2, self.remembered[node]]
             self.sequence[game.player[node], below] = slot + game.action[below] + 1
         decisions = np.arange(level.start, level.stop)[game.player[level] >= 0]
         if len(decisions):
@@ -93,8 +93,7 @@ class _Walk:
             self.known[infoset] = self.add(infoset, int(sequences[at]))
             self.example[infoset] = nodes[at]
         self.remembered[nodes] = self.known[infosets]
-        parents = np.array(self.parent, dtype=np.int64)
-        for at in np.flatnonzero(parents[self.remembered[nodes]] != sequences):
+        for at in np.flatnonzero(self.found[1, self.remembered[nodes]] != sequences):
             node, infoset, sequence = int(nodes[at]), int(infosets[at]), int(sequences[at])
             if (infoset, sequence) not in self.split:
                 self.split[infoset, sequence] = self.add(infoset, sequence)
@@ -103,18 +102,19 @@ class _Walk:
 
     def add(self, infoset: int, sequence: int) -> int:
         player = int(self.game.infoset_player[infoset])
-        self.infoset.append(infoset)
-        self.parent.append(sequence)
-        self.slot.append(self.slots[player])
+        if self.many == self.found.shape[1]:
+            self.found = np.concatenate([self.found, np.zeros_like(self.found)], axis=1)
+        self.found[:, self.many] = infoset, sequence, self.slots[player]
         self.slots[player] += int(self.actions[infoset])
-        return len(self.infoset) - 1
+        self.many += 1
+        return self.many - 1
 
     def finish(self) -> Memory:
         return Memory(
             game=self.game,
-            infoset=np.array(self.infoset, dtype=np.int64),
-            parent=np.array(self.parent, dtype=np.int64),
-            first_slot=np.array(self.slot, dtype=np.int64),
+            infoset=self.found[0, : self.many],
+            parent=self.found[1, : self.many],
+            first_slot=self.found[2, : self.many],
             remembered=self.remembered,
             sequence=self.sequence,
             forgets=tuple(self.forgets),

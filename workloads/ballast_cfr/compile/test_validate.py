@@ -1,11 +1,13 @@
 """Games that cannot be solved, and games that nearly cannot."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
 
 from ballast_cfr.compile.program import compile_game
+from ballast_cfr.compile.recall import remember
 from ballast_cfr.compile.validate import validate
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.export.strategy import rows
@@ -135,6 +137,28 @@ t "" 4 "" { 0 0 }"""
     assert (dead.infoset, dead.reach, dead.probabilities) == ("dead", 0.0, (0.5, 0.5))
     assert (live.reach, live.probabilities[0] > 0.9) == (1.0, True)
     assert solver.value() == pytest.approx(1, abs=0.05)
+
+
+def test_long_histories_are_cut_short_in_messages() -> None:
+    chain = "\n".join(f'p "" 1 {i + 2} "" {{ "act{i}" }} 0' for i in range(300))
+    said = refusal(
+        parse(chain + "\n" + 'p "" 1 1 "" { "L" "R" } 0\n' + 'p "" 1 999 "z" { "x" } 0\nt "" 1 "" { 1 -1 }\n' * 2)
+    )
+    assert "[act0, act1, act2, " in said
+    assert "act9, ... 281 more ..., act291, " in said
+    assert said.count("act299, L]") == said.count("act299, R]") == 1
+    assert len(said) < 1000
+
+
+def test_the_time_for_a_deep_game_grows_with_its_size_only() -> None:
+    def seconds(depth: int) -> float:
+        chain = "\n".join(f'p "" 1 {i} "" {{ "a" }} 0' for i in range(depth))
+        game = parse(chain + '\nt "" 1 "" { 1 -1 }')
+        started = time.process_time()
+        remember(game)
+        return time.process_time() - started
+
+    assert seconds(8000) < 8 * seconds(2000) + 0.05
 
 
 @pytest.mark.parametrize(

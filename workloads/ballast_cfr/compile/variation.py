@@ -59,6 +59,13 @@ class Variations:
 
     def ranges(self, base: Program, first: Floats, second: Floats) -> Program:
         """With the deals' probabilities scaled by a factor for each type of player 0 and of player 1."""
+        mass = np.zeros(self.game.nodes)
+        mass[self.deals.node] = self.demand_ranges(first, second)
+        return self._make(base, replace(base.game, chance=self._chances(mass)))
+
+    def demand_ranges(self, first: Floats, second: Floats) -> Floats:
+        """(D,) the proportions in which the deals come with these factors. Raises BadInputError if they cannot be
+        ranges."""
         factors = []
         for player, given in enumerate((first, second)):
             many = len(self.deals.names[player])
@@ -70,9 +77,10 @@ class Variations:
                 )
             factors.append(_moderate(factor))
         types = self.deals.types
-        mass = np.zeros(self.game.nodes)
-        mass[self.deals.node] = self.game.chance_reach[self.deals.node] * factors[0][types[0]] * factors[1][types[1]]
-        return self._make(base, replace(base.game, chance=self._chances(mass)))
+        mass = self.game.chance_reach[self.deals.node] * factors[0][types[0]] * factors[1][types[1]]
+        if not mass.any():
+            raise BadInputError(f"game {self.game.name}: these ranges leave no deal that can come")
+        return np.asarray(mass)
 
     def _chances(self, mass: Floats) -> Floats:
         """(N,) the edges' probabilities if the deals come in these proportions (at their nodes)."""
@@ -80,8 +88,6 @@ class Variations:
         for level in reversed([level for level in game.levels() if level.start and self._dealt[level].any()]):
             below = np.arange(level.start, level.stop)[self._dealt[level]]
             np.add.at(mass, game.parent[below], mass[below])
-        if not mass[0] > 0:
-            raise BadInputError(f"game {game.name}: these ranges leave no deal that can come")
         edges = np.flatnonzero(self._dealt)[1:]
         above = mass[game.parent[edges]]
         chance = game.chance.copy()

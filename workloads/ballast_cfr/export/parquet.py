@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ballast_cfr.compile.program import Program
 from ballast_cfr.export.strategy import EVERYTHING, HEADER, Only, Strategies, reach_of
+from ballast_cfr.writing import replacing
 
 _INFOSETS = 1 << 14  # in a row group
 
@@ -25,17 +26,14 @@ _TYPES = (pa.int8(), pa.string(), pa.string(), pa.float64(), pa.float64())
 def write(
     path: Path, program: Program, strategies: Strategies, summary: Mapping[str, Any], only: Only = EVERYTHING
 ) -> None:
-    """Write a strategy so that a crash leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
+    """Write a strategy so that a crash leaves the old file or the new one. Raises FileError."""
     fields = [pa.field(name, kind) for name, kind in zip(HEADER, _TYPES, strict=True)]
     schema = pa.schema(fields, metadata={"summary": json.dumps(summary)})
-    with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+    with replacing("output", path) as beside, pq.ParquetWriter(beside, schema, compression="zstd") as writer:
         for player in (0, 1) if only.player is None else (only.player,):
             for columns in _groups(program, player, strategies, only):
                 arrays = [pa.array(column, type=kind) for column, kind in zip(columns, _TYPES, strict=True)]
                 writer.write_table(pa.table(arrays, schema=schema))
-    beside.replace(path)
 
 
 def _groups(program: Program, player: int, strategies: Strategies, only: Only) -> Iterator[tuple[Any, ...]]:

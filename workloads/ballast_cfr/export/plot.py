@@ -8,6 +8,7 @@ from pathlib import Path
 from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.solve.solver import Solver
+from ballast_cfr.writing import replacing
 
 SUFFIXES = (".png", ".svg", ".csv")
 _PER_DECADE = 12
@@ -34,13 +35,18 @@ def curve(program: Program, variant: str, iterations: int, updates: str = "Alter
     return Curve(solver.variant.name, tuple(points), tuple(found))
 
 
-def draw(path: Path, title: str, curves: Sequence[Curve]) -> None:
-    """Write the curves: .png or .svg as a picture, .csv as numbers. Raises BadInputError for another suffix, or if the
-    package that draws is not installed."""
+def demand_suffix(path: Path) -> None:
+    """Raise BadInputError for a file that no plot can be written as."""
     if path.suffix not in SUFFIXES:
         raise BadInputError(f"plot {path} has the suffix {path.suffix or 'none'}; choose {', '.join(SUFFIXES)}")
+
+
+def draw(path: Path, title: str, curves: Sequence[Curve]) -> None:
+    """Write the curves: .png or .svg as a picture, .csv as numbers. Raises BadInputError for another suffix, or if the
+    package that draws is not installed; FileError if the file cannot be written."""
+    demand_suffix(path)
     if path.suffix == ".csv":
-        with path.open("w", newline="") as file:
+        with replacing("plot", path) as beside, beside.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("variant", "iteration", "exploitability"))
             for one in curves:
@@ -59,4 +65,5 @@ def draw(path: Path, title: str, curves: Sequence[Curve]) -> None:
     axes.set(title=title, xlabel="iterations", ylabel="exploitability")
     axes.grid(visible=True, which="both", alpha=0.25)
     axes.legend()
-    figure.savefig(path, dpi=150)
+    with replacing("plot", path) as beside:
+        figure.savefig(beside, dpi=150, format=path.suffix[1:])

@@ -19,6 +19,7 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import plan
 from ballast_cfr.game import Floats
+from ballast_cfr.writing import replacing, why
 
 HEADER = ("player", "infoset", "action", "probability", "reach")
 Strategies = tuple[Floats, Floats]
@@ -115,28 +116,22 @@ def json_text(
 
 
 def write(path: Path, lines: Iterator[str]) -> None:
-    """Write a text file so that a crash leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    with beside.open("w", encoding="utf-8", newline="") as file:
+    """Write a text file so that a crash leaves the old one or the new one. Raises FileError."""
+    with replacing("output", path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)
-    beside.replace(path)
 
 
 def write_bytes(path: Path, parts: Iterator[bytes]) -> None:
-    """Write a binary file so that a crash leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
+    """Write a binary file so that a crash leaves the old one or the new one. Raises FileError."""
+    with replacing("output", path) as beside, beside.open("wb") as file:
         file.writelines(parts)
-    beside.replace(path)
 
 
 def read_csv(program: Program, path: Path) -> Strategies:
     """Strategies from a CSV file as written here; actions of one information set go by their order.
 
-    Raises BadInputError, naming the line, for rows that do not fit the game, probabilities that do not add up to 1, or
-    missing rows.
+    Raises BadInputError, naming the line, for rows that do not fit the game, probabilities that do not add up to 1,
+    missing rows, or what is no such file at all.
     """
     game = program.game
     place = {
@@ -146,9 +141,14 @@ def read_csv(program: Program, path: Path) -> Strategies:
     }
     strategies = tuple(np.full(plex.slots, np.nan) for plex in program.plex)
     done: dict[tuple[int, str], int] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for line, row in enumerate(csv.DictReader(file), start=2):
-            _take(f"strategy {path.name}, line {line}", row, place, done, strategies)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for line, row in enumerate(csv.DictReader(file), start=2):
+                _take(f"strategy {path.name}, line {line}", row, place, done, strategies)
+    except OSError as error:
+        raise BadInputError(f"strategy {path} cannot be read: {why(error)}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInputError(f"strategy {path.name} is not CSV in UTF-8: {error}") from error
     for (player, name), (first, actions) in place.items():
         total = float(strategies[player][first : first + len(actions)].sum())
         if not abs(total - 1) <= 1e-9:

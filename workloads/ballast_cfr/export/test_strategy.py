@@ -88,6 +88,30 @@ def test_a_strategy_that_does_not_fit_names_the_line(kuhn: Program, tmp_path: Pa
         read_csv(kuhn, tmp_path / "s.csv")
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe", "strategy s.csv is not CSV in UTF-8: .* byte 0xff"),
+        (KUHN_HEAD.encode() + b'0,"' + b"x" * 200_000, "strategy s.csv is not CSV in UTF-8: field larger than"),
+        (None, r"strategy .*s\.csv cannot be read: no such file"),
+    ],
+)
+def test_a_file_that_is_no_strategy_is_refused(
+    kuhn: Program, tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "s.csv").write_bytes(content)
+    with pytest.raises(BadInputError, match=words):
+        read_csv(kuhn, tmp_path / "s.csv")
+
+
+def test_a_strategy_saved_by_a_spreadsheet_is_read(kuhn: Program, tmp_path: Path) -> None:
+    solver = Solver(kuhn)
+    text = "".join(csv_text(kuhn, solver.average()))
+    (tmp_path / "s.csv").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert read_csv(kuhn, tmp_path / "s.csv")[0].tobytes() == solver.average()[0].tobytes()
+
+
 def test_parquet_holds_what_the_csv_does_and_the_facts(solver: Solver, tmp_path: Path) -> None:
     facts = {"game": "leduc", "iteration": 100}
     write_strategy(tmp_path / "s.parquet", "Parquet", solver.program, solver.average(), facts)

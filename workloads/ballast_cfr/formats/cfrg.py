@@ -12,13 +12,14 @@ that is keyed by it cannot mistake one game for another.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ballast_cfr.errors import BadInputError
-from ballast_cfr.game import TERMINAL, Game
+from ballast_cfr.game import CHANCE, TERMINAL, Game
 from ballast_cfr.memory import demand, of_nodes
 
 MAGIC = b"BALGAME\x01"
@@ -69,11 +70,14 @@ def parse(name: str, content: bytes) -> Game:
             big_blind=None if header["bigBlind"] is None else float(header["bigBlind"]),
             **arrays,
         )
-    except (KeyError, TypeError, ValueError) as error:
+        digest = header["sha256"]
+        for names in (game.players, game.infoset_label, *game.infoset_actions):
+            "".join(names).encode()  # a lone surrogate, which JSON can hold, is no text that could be written
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadInputError(f"game {name}: the header does not fit the format ({error}); export it again") from error
     _check(name, game)
-    if game.digest != header["sha256"]:
-        raise BadInputError(f"game {name}: the content hash {header['sha256']} is not this game's; export it again")
+    if game.digest != digest:
+        raise BadInputError(f"game {name}: the content hash {digest} is not this game's; export it again")
     return game
 
 
@@ -124,5 +128,13 @@ def _facts(game: Game) -> Iterator[tuple[str, bool]]:
     known = ((own >= 0) & (own < infosets)).all() and (game.infoset[~decision] == -1).all()
     yield "information sets are known", bool(known)
     yield "information sets belong to who moves", bool((game.infoset_player[own] == game.player[decision]).all())
+    first = np.unique(own, return_index=True)[1]
+    yield (
+        "information sets are numbered by first appearance",
+        len(first) == infosets and bool((np.diff(first) > 0).all()),
+    )
+    drawn = np.repeat(game.player == CHANCE, counts)
+    yield "only chance has probabilities", game.chance[0] == 1 and bool((game.chance[1:][~drawn] == 1).all())
+    yield "the big blind is a positive number", game.big_blind is None or 0 < game.big_blind < math.inf
     many = np.array([len(names) for names in game.infoset_actions], dtype=np.int64)
     yield "actions fit the tree", bool((many[own] == counts[decision]).all())

@@ -12,7 +12,6 @@ new one.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_cfr.errors import CheckpointMismatchError
+from ballast_cfr.errors import CheckpointMismatchError, FileError
+from ballast_cfr.writing import replacing, why
 
 MAGIC = b"BALLCFR\x01"
 FILE_NAME = "checkpoint.ballast"
 _DIGEST = 32
+_HEADER = {"settings": dict, "iteration": int, "seconds": float | int}
 
 
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> None:
-    """Replace the checkpoint at `path`, so that no crash can leave half of one."""
+    """Replace the checkpoint at `path`, so that no crash can leave half of one. Raises FileError."""
     listed = [{"name": name, "shape": list(array.shape), "dtype": "<f8"} for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": listed}, sort_keys=True, allow_nan=False).encode()
     digest = hashlib.sha256()
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
+    with replacing("checkpoint", path) as beside, beside.open("wb") as file:
         for part in (MAGIC, len(text).to_bytes(8, "little"), text):
             digest.update(part)
             file.write(part)
@@ -42,24 +42,20 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[np
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version."""
-    content = path.read_bytes()
+    """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version,
+    FileError if it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"checkpoint {path} cannot be read: {why(error)}; choose another place or delete it") from error
     if content[:7] != MAGIC[:7]:
         raise CheckpointMismatchError(
             f"checkpoint {path} is not a checkpoint of this solver; choose another place or delete it"
         )
-    if content[7:8] != MAGIC[7:8]:
+    if len(content) > 7 and content[7] != MAGIC[7]:
         raise CheckpointMismatchError(
             f"checkpoint {path} has format version {content[7]}, but this solver reads version {MAGIC[7]}; "
             "use the release that wrote it"
@@ -68,6 +64,15 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         raise CheckpointMismatchError(
             f"checkpoint {path} is damaged (its digest does not match its content); delete it to start over"
         )
+    try:
+        return _unpack(content)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise CheckpointMismatchError(
+            f"checkpoint {path} does not fit the format ({error}); delete it to start over"
+        ) from error
+
+
+def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     length = int.from_bytes(content[8:16], "little")
     header = json.loads(content[16 : 16 + length])
     arrays, at = {}, 16 + length
@@ -77,6 +82,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
             np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(entry["shape"]).copy()
         )
         at += 8 * count
+    if at != len(content) - _DIGEST:
+        raise ValueError(f"{len(content) - _DIGEST - at} bytes are left over")
+    for key, kind in _HEADER.items():
+        if not isinstance(header[key], kind) or (key != "settings" and not 0 <= header[key] < 2**63):
+            raise ValueError(f"{key} is {header[key]!r}")
     return header, arrays
 
 

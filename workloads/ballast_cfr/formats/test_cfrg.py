@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,37 @@ def odd_arrays(header: Any, arrays: bytearray) -> None:
     header["arrays"][0]["dtype"] = "|O"
 
 
+def no_hash(header: Any, arrays: bytearray) -> None:
+    del header["sha256"]
+
+
+def a_size_beyond_64_bits(header: Any, arrays: bytearray) -> None:
+    header["arrays"][1]["shape"] = [2**70]
+
+
+def a_label_that_is_no_text(header: Any, arrays: bytearray) -> None:
+    header["labels"][0] = "\ud800"
+
+
+def an_unused_infoset(header: Any, arrays: bytearray) -> None:
+    header["labels"].append("unused")
+    header["actions"].append([])
+    header["arrays"][-1]["shape"] = [13]
+    arrays.append(0)
+
+
+def a_blind_below_zero(header: Any, arrays: bytearray) -> None:
+    header["bigBlind"] = -1.0
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (no_hash, "the header does not fit the format \\('sha256'\\)"),
+        (a_size_beyond_64_bits, "the header does not fit the format"),
+        (a_label_that_is_no_text, "the header does not fit the format .* surrogates not allowed"),
+        (an_unused_infoset, "information sets are numbered by first appearance"),
+        (a_blind_below_zero, "the big blind is a positive number"),
         (one_player_more, "does not hold that"),
         (no_labels, "information sets have labels and actions"),
         (other_actions, "actions fit the tree"),
@@ -94,6 +123,16 @@ def odd_arrays(header: Any, arrays: bytearray) -> None:
 def test_a_forged_file_is_refused_with_what_is_wrong(change: Any, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         cfrg.parse("forged", forged(change))
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_probability_where_chance_does_not_move_is_refused(factor: float) -> None:
+    game = builtin("kuhn")
+    for node in (0, game.nodes - 1):
+        chance = game.chance.copy()
+        chance[node] *= factor
+        with pytest.raises(BadInputError, match="only chance has probabilities"):
+            cfrg.parse("odd", b"".join(cfrg.write(replace(game, chance=chance))))
 
 
 def test_another_version_is_named() -> None:

@@ -9,7 +9,7 @@ from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any
 
 from ballast_cfr.batch import instances
-from ballast_cfr.batch.sequence import solve_each
+from ballast_cfr.batch.sequence import check, solve_each
 from ballast_cfr.batch.store import Result, Store
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.errors import BadInputError
@@ -43,6 +43,8 @@ class BatchJob(Job):
         self.status.describe(game)
         rule = stop(game, request.exploitability, request.unit, request.max_iterations, request.max_seconds)
         program = compile_game(game)
+        solver_of(request, program, device="cpu")  # before anything is kept: what is wrong here is to be mended
+        check(batch, program)
         if self.interrupted():
             raise TerminatedError(None)
         with self.lock():

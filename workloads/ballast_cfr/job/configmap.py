@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ballast_cfr.errors import SolverError
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LIMIT = 1 << 20  # bytes of data that a ConfigMap may hold
 _WAITS = (0.5, 1, 2, 4, 8, 16)  # seconds between tries; an API server that restarts is back within this
 
 
-class PatchError(RuntimeError):
+class PatchError(SolverError):
     """The API server did not take the result, however often it was asked."""
 
 

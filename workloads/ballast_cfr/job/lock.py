@@ -6,18 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from ballast_cfr.errors import FileError, SolverError
+from ballast_cfr.writing import why
+
 _PATIENCE = 60.0
 
 
-class BusyError(RuntimeError):
+class BusyError(SolverError):
     """Another process has the checkpoint directory and does not let go."""
 
 
 def hold(directory: Path, interrupted: Callable[[], bool]) -> IO[str]:
     """Lock a checkpoint directory until the process ends, waiting a minute for an earlier pod that is still going
-    down."""
-    directory.mkdir(parents=True, exist_ok=True)
-    file = (directory / "lock").open("w")
+    down. Raises BusyError, or FileError if the directory cannot be used."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / "lock").open("w")
+    except OSError as error:
+        raise FileError(f"checkpoint directory {directory} cannot be used: {why(error)}; choose another") from error
     until = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -16,6 +16,7 @@ from ballast_cfr.job.message import fit
 from ballast_cfr.job.parts import TerminatedError
 from ballast_cfr.job.request import Request
 from ballast_cfr.job.solve import SolveJob
+from ballast_cfr.writing import why
 
 
 def run(request: Request) -> int:
@@ -28,14 +29,17 @@ def run(request: Request) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     kind = SolveJob if request.batch is None else BatchJob
-    code, message = _end(lambda: kind(request, lambda: bool(told)).work())
+    code, message = ending(lambda: kind(request, lambda: bool(told)).work())
     print(f"{message['reason']}: {message['message']}", file=sys.stderr if code else sys.stdout, flush=True)
     if request.termination_log is not None:
-        request.termination_log.write_bytes(fit(message))
+        try:
+            request.termination_log.write_bytes(fit(message))
+        except OSError as error:
+            print(f"termination log {request.termination_log} cannot be written: {why(error)}", file=sys.stderr)
     return code
 
 
-def _end(work: Callable[[], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+def ending(work: Callable[[], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
     """Exit code and termination message, however the work ends."""
     try:
         return errors.EXIT_DONE, work()

@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from ballast_cfr.errors import BadInputError, SolverError
 from ballast_cfr.game import Game
 from ballast_cfr.solve.monitor import Snapshot
+from ballast_cfr.writing import why
 
 
 class Status:
@@ -141,9 +143,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(status: Status, port: int) -> int:
-    """Serve on all addresses from a daemon thread; returns the port (a free one for 0)."""
+    """Serve on all addresses from a daemon thread; returns the port (a free one for 0). Raises SolverError if it cannot
+    be had."""
+    if not 0 <= port <= 65535:
+        raise BadInputError(f"status port is {port}, but must be from 0 to 65535")
     dual = socket.has_dualstack_ipv6()
-    server = _DualStackServer(("::", port), _Handler) if dual else _Server(("", port), _Handler)
+    try:
+        server = _DualStackServer(("::", port), _Handler) if dual else _Server(("", port), _Handler)
+    except OSError as error:
+        raise SolverError(f"status port {port} cannot be had: {why(error)}; choose another") from error
     server.status = status
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
     return int(server.server_address[1])

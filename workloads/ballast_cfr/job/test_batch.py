@@ -73,11 +73,13 @@ def test_another_file_in_the_same_folder_ends_with_43(tmp_path: Path) -> None:
     assert "batch.json holds batch " in message(tmp_path)["message"]
 
 
-def test_a_bad_line_ends_with_42(tmp_path: Path) -> None:
-    bad = command(tmp_path, *RULE)
-    (tmp_path / "batch.jsonl").write_text('{"name": "a", "payoffs": [1]}')
-    assert subprocess.run(bad, capture_output=True).returncode == 42
-    assert message(tmp_path)["message"].startswith("batch batch.jsonl, line 1: game leduc: payoffs have shape (1,)")
+def test_a_bad_line_ends_with_42_at_once_and_can_be_mended(tmp_path: Path) -> None:
+    job = command(tmp_path, *RULE)
+    (tmp_path / "batch.jsonl").write_text('{"name": "good"}\n{"name": "bad", "payoffs": [1]}')
+    assert subprocess.run(job, capture_output=True).returncode == 42
+    assert message(tmp_path)["message"].startswith("batch batch.jsonl, line 2: game leduc: payoffs have shape (1,)")
+    assert not list(tmp_path.glob("checkpoint/results/*"))
+    assert subprocess.run(command(tmp_path, *RULE), capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from ballast_cfr.errors import BadInputError, FileError, SolverError
 from ballast_cfr.job import configmap, lock
 from ballast_cfr.job.message import LIMIT, fit
+from ballast_cfr.job.run import ending
+from ballast_cfr.job.status import Status, serve
 
 LEDUC = ("--game-builtin", "leduc")
 
@@ -163,11 +167,35 @@ def test_another_solves_checkpoint_ends_with_43(pod: Pod) -> None:
     assert "holds variant CFRPlus where this solve has DCFR" in pod.message["message"]
 
 
-def test_a_failure_of_ours_shows_its_traceback_and_ends_with_1(pod: Pod) -> None:
+def test_a_file_that_cannot_be_written_ends_with_1_and_a_sentence(pod: Pod) -> None:
     (pod.root / "out").write_text("a file where a folder should be")
     assert pod.run(*LEDUC, "--max-iterations", "5", *output(pod)) == 1
     assert pod.message["reason"] == "SolverFailed"
-    assert "Traceback" in pod.err
+    assert pod.message["message"].endswith("cannot be written: file exists; choose another place")
+    assert "Traceback" not in pod.err
+
+
+def test_a_checkpoint_directory_that_cannot_be_made_ends_with_1_and_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=r"checkpoint directory .* cannot be used: not a directory; choose another"):
+        lock.hold(tmp_path / "file" / "below", lambda: False)
+
+
+def test_a_failure_of_ours_shows_its_traceback_and_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ending(lambda: {"never": 1 // 0}) == (1, {"reason": "SolverFailed", "message": mock.ANY})
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", [-1, 99_999])
+def test_a_status_port_that_is_none_is_refused(port: int) -> None:
+    with pytest.raises(BadInputError, match=f"status port is {port}, but must be from 0 to 65535"):
+        serve(Status(), port)
+
+
+def test_a_status_port_that_is_taken_is_named() -> None:
+    taken = serve(Status(), 0)
+    with pytest.raises(SolverError, match=f"status port {taken} cannot be had: address already in use"):
+        serve(Status(), taken)
 
 
 def test_two_writers_of_one_checkpoint_are_never_at_work_together(pod: Pod) -> None:

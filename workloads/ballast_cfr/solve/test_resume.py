@@ -1,13 +1,16 @@
 """A solve that was cut anywhere and resumed is the solve that was not cut."""
 
+import hashlib
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from ballast_cfr.compile.program import Program, compile_game
-from ballast_cfr.errors import CheckpointMismatchError
+from ballast_cfr.errors import CheckpointMismatchError, FileError
+from ballast_cfr.formats import checkpoint
 from ballast_cfr.games import builtin
 from ballast_cfr.solve.schedule import Stop
 from ballast_cfr.solve.solver import Solver
@@ -139,13 +142,47 @@ def test_the_old_checkpoint_stays_if_writing_fails(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ballast_cfr.formats.checkpoint.os.fsync", full)
+    monkeypatch.setattr("ballast_cfr.writing.os.fsync", full)
     solver = Solver(leduc)
     solver.load(file)
     solver.step(1)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(
+        FileError, match=r"checkpoint .* cannot be written: no space left on device; make room or choose"
+    ):
         solver.save(file)
     assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_checkpoint_cut_off_anywhere_is_refused(leduc: Program, tmp_path: Path) -> None:
+    content = saved(leduc, tmp_path).read_bytes()
+    cut = tmp_path / "cut"
+    for length in (0, 6, 7, 8, 15, 16, 40, len(content) - 1):
+        cut.write_bytes(content[:length])
+        with pytest.raises(CheckpointMismatchError, match=r"is damaged|is not a checkpoint"):
+            checkpoint.read(cut)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("arrays", None, "not iterable"),
+        ("arrays", [], "bytes are left over"),
+        ("settings", None, "settings is None"),
+        ("iteration", -1, "iteration is -1"),
+        ("iteration", "9", "iteration is '9'"),
+        ("seconds", float("nan"), "seconds is nan"),
+    ],
+)
+def test_a_checkpoint_made_by_hand_is_refused(key: str, value: Any, words: str, leduc: Program, tmp_path: Path) -> None:
+    file = saved(leduc, tmp_path)
+    content = file.read_bytes()
+    length = int.from_bytes(content[8:16], "little")
+    text = json.dumps({**json.loads(content[16 : 16 + length]), key: value}).encode()
+    made = content[:8] + len(text).to_bytes(8, "little") + text + content[16 + length : -32]
+    file.write_bytes(made + hashlib.sha256(made).digest())
+    with pytest.raises(CheckpointMismatchError, match=f"checkpoint {file} does not fit the format .*{words}"):
+        Solver(leduc).load(file)
 
 
 def test_the_header_is_json_that_people_can_read(leduc: Program, tmp_path: Path) -> None:
