@@ -13,7 +13,7 @@ import pytest
 
 from ballast_api.yamltext import dump
 from charts.tests.rendering import CHART, Object, helm, render
-from e2e.support.kube import Kube, Refused
+from e2e.support.kube import Kube, Refused, eventually
 
 pytestmark = pytest.mark.cluster
 RELEASE = "releases"
@@ -49,7 +49,13 @@ class Release:
         """A suspended solve of this chart's group."""
         whole = {"game": {"builtin": {"name": "leduc"}}, "stop": {"maxIterations": 9}, "suspend": True} | spec
         obj = {"apiVersion": f"{self.group}/v1alpha1", "kind": "CFRSolve", "metadata": {"name": name}, "spec": whole}
+        # helm does not wait until the API server serves a kind that it installed.
+        eventually(self.is_served, 30, lambda: f"{self.crd} is not served")
         return self.kube.run("apply", "-f", "-", text=dump(obj))
+
+    def is_served(self) -> bool:
+        """Whether kubectl finds the kind."""
+        return self.crd in self.admin.run("api-resources", "--api-group", self.group, "-o", "name").split()
 
     def solve(self, name: str) -> Object:
         """The stored solve."""
