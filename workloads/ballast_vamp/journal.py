@@ -32,7 +32,3 @@ class Journal:
                 inverse()
             except Exception as error:
                 raise Unrecoverable(f"undoing a change of mappings failed: {error}") from error
-
-    def keep(self) -> None:
-        """What was done stays."""
-        self._inverses.clear()

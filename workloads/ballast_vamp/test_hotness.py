@@ -35,7 +35,7 @@ def test_bytes_read_follow_the_chance_that_any_token_of_a_step_picks_the_expert(
     assert many[5] == many[6] == 0
 
 
-def test_an_expert_is_cold_only_if_it_is_over_both_half_lives() -> None:
+def test_in_a_lull_what_was_hot_a_while_ago_is_not_cold_yet() -> None:
     made = Hotness(LAYERS, EXPERTS)
     made.add(*routed([1, 1, 0, 0, 0, 0, 0, 0], 10_000), 1.0)
     for _ in range(120):
@@ -45,6 +45,17 @@ def test_an_expert_is_cold_only_if_it_is_over_both_half_lives() -> None:
         "what was hot a while ago is not cold yet, and what is hot now counts at once"
     )
     assert chance[5] == 0
+
+
+def test_a_change_of_traffic_is_believed_within_seconds() -> None:
+    made = seen([1, 1, 0, 0, 0, 0, 0, 0], 50_000)
+    for _ in range(10):
+        made.add(*routed([0, 0, 1, 1, 0, 0, 0, 0], 10_000), 1.0)
+    before, now = made.chance(Phase.DECODE)[0, 0], made.chance(Phase.DECODE)[0, 2]
+    assert before < 0.35 < 0.6 < now
+    for _ in range(40):
+        made.add(*routed([0, 0, 1, 1, 0, 0, 0, 0], 10_000), 1.0)
+    assert made.chance(Phase.DECODE)[0, 0] < 0.05
 
 
 def test_decode_and_prefill_are_told_apart_and_stand_in_for_each_other() -> None:
