@@ -17,11 +17,11 @@ from ballast_vamp.test_commit import Ranks
 from ballast_vamp.testing import Clock
 
 MIX = Mix(decode_tokens=16, decode_rate=50, prefill_tokens=300, prefill_rate=1)
-BUSY = {"context": 8000.0, "mix": MIX, "prefill": Prefill(5e-5, 1e-9), "reuse": 0.9, "gap": 2.0}
+BUSY = {"context": 8000.0, "mix": MIX, "prefill": Prefill(5e-5, 1e-9), "reuse": 0.9}
 
 
-def now(need: int = 0, running: int = 8, waiting: int = 2) -> Now:
-    return Now(running=running, waiting=waiting, need=need, **BUSY)  # type: ignore[arg-type]
+def now(need: int = 0, running: int = 8, waiting: int = 2, gap: float = 2.0) -> Now:
+    return Now(running=running, waiting=waiting, need=need, gap=gap, **BUSY)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -141,15 +141,16 @@ def test_a_pause_between_two_turns_is_not_quiet() -> None:
     assert engine.controller.balloon.physical >= 16
 
 
-def test_prefixes_that_will_be_asked_for_keep_their_memory_until_nobody_comes() -> None:
+@pytest.mark.parametrize("gap", [2.0, 60.0])
+def test_prefixes_that_will_be_asked_for_keep_their_memory_until_nobody_comes(gap: float) -> None:
     engine = Engine()
     engine.controller.grow(6)
     for block in [engine.pool.take() for _ in range(12)]:
         assert block is not None
         engine.pool.give(block, cached=True)
-    engine.run(20, now(running=2, waiting=0))
+    engine.run(20, now(running=2, waiting=0, gap=gap))
     assert engine.controller.balloon.physical == 16
-    engine.run(30, now(running=0, waiting=0))
+    engine.run(30, now(running=0, waiting=0, gap=gap))
     assert engine.controller.balloon.physical == 10
 
 
