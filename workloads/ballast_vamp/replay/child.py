@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import tempfile
@@ -24,10 +25,10 @@ def main(asked: Path, answered: Path) -> None:
     found = json.loads(asked.read_text())
     task = Task(**found | {"setup": Setup(**found["setup"])})
     with tempfile.TemporaryDirectory(prefix="replay-model-") as folder:
-        answered.write_text(json.dumps(_play(task, Path(folder))))
+        answered.write_text(json.dumps(asyncio.run(_play(task, Path(folder)))))
 
 
-def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
+async def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
     arguments: dict[str, Any] = {"model": task.setup.model}
     if task.setup.model in models.SHAPES:
         config = models.write(task.setup.model, folder, task.setup.layers)
@@ -41,16 +42,21 @@ def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
     turns = trace.read(Path(task.trace))
     profiles = [Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift)]
     engine = start(arguments)
-    sessions, found = trace.sessions(turns), []
-    first = [said[:REHEARSED] for said in sessions]  # kernels are compiled for sizes of steps that come up
-    engine.play(Player(engine, first, vocabulary, task.every).play())
-    engine.rest()
-    for number in range(task.runs):
-        hot, shift = (profile and profile.another(number * ANOTHER) for profile in profiles)
-        if hot:
-            engine.route_by(hot)
-        played = engine.play(Player(engine, sessions, vocabulary, task.every, shift).play())
-        found.append(outcome.outcome(played, turns) | engine.rest() | {"hardware": hardware(), "versions": versions()})
+    try:
+        sessions, found = trace.sessions(turns), []
+        first = [said[:REHEARSED] for said in sessions]  # kernels are compiled for sizes of steps that come up
+        await Player(engine, first, vocabulary, task.every).play()
+        await engine.rest()
+        for number in range(task.runs):
+            engine.salt = f"run {number} "
+            hot, shift = (profile and profile.another(number * ANOTHER) for profile in profiles)
+            if hot:
+                await engine.change_profile(hot)
+            played = await Player(engine, sessions, vocabulary, task.every, shift).play()
+            about = await engine.rest() | {"hardware": hardware(), "versions": versions()}
+            found.append(outcome.outcome(played, turns) | about)
+    finally:
+        engine.close()
     return found
 
 

@@ -1,16 +1,17 @@
-"""The loop around vLLM's synchronous engine, with a stand-in for the engine: one thread, and no question left open."""
+"""What the bench makes of vLLM's asynchronous engine, with a stand-in for the engine."""
 
 import asyncio
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 
 from ballast_vamp.replay import local, trace
 from ballast_vamp.replay.drive import Played, Player
+from ballast_vamp.replay.errors import ReplayError
 from ballast_vamp.replay.profiles import Profile
 from ballast_vamp.replay.trace import Turn
 
@@ -18,69 +19,68 @@ TURNS = [Turn(n, turn, 0.0, 0.0, 4 * turn, 2, 2, 2 * n + turn) for n in range(3)
 
 
 class StandIn:
-    """Says one token a step to everybody; fails at a step, or refuses a request, if told to."""
+    """Says one token at a time; dies after so many, or refuses a request, if told to."""
 
-    def __init__(self, fails_at: int | None = None, refuses: str = "") -> None:
-        self.fails_at, self.refuses = fails_at, refuses
-        self.steps = 0
-        self.threads: set[int] = set()
-        self.said: dict[str, tuple[list[int], int]] = {}
+    def __init__(self, dies_after: int | None = None, refuses: str = "", layers: int = 16) -> None:
+        self.dies_after, self.refuses, self.layers = dies_after, refuses, layers
+        self.said = 0
+        self.salts: set[str | None] = set()
         self.profiles: list[str] = []
+        self.resets = [False, True]
 
-    def add_request(self, name: str, _: Any, parameters: Any) -> None:
-        self.threads.add(threading.get_ident())
-        if name == self.refuses:
+    async def generate(self, prompt: Any, parameters: Any, name: str) -> AsyncIterator[Any]:
+        self.salts.add(prompt.get("cache_salt"))
+        if self.refuses and name.endswith(self.refuses):
             raise ValueError("too long")
-        self.said[name] = (parameters, 0)
+        for token in parameters:
+            await asyncio.sleep(0)
+            self.said += 1
+            if self.dies_after is not None and self.said > self.dies_after:
+                raise RuntimeError("the engine is dead")
+            yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=[token])])
 
-    def step(self) -> Iterator[Any]:
-        self.threads.add(threading.get_ident())
-        self.steps += 1
-        if self.steps == self.fails_at:
-            raise RuntimeError("out of memory")
-        outputs = []
-        for name, (tokens, count) in list(self.said.items()):
-            finished = count + 1 == len(tokens)
-            piece = SimpleNamespace(token_ids=[tokens[count]])
-            outputs.append(SimpleNamespace(request_id=name, outputs=[piece], finished=finished))
-            self.said[name] = (tokens, count + 1)
-            if finished:
-                del self.said[name]
-        return iter(outputs)
+    async def collective_rpc(self, _: str, args: tuple[str]) -> list[int]:
+        self.profiles += args
+        return [self.layers, self.layers]
+
+    async def reset_prefix_cache(self) -> bool:
+        return self.resets.pop(0)
 
 
 @pytest.fixture(autouse=True)
-def without_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    from prometheus_client import CollectorRegistry
-
+def registry(monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
+    found = CollectorRegistry()
     module = ModuleType("vllm.v1.metrics.prometheus")
-    module.get_prometheus_registry = CollectorRegistry  # type: ignore[attr-defined]
+    module.get_prometheus_registry = lambda: found  # type: ignore[attr-defined]
     for name in ("vllm", "vllm.v1", "vllm.v1.metrics"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(local, "parameters", lambda ask: trace.answer(ask.seed, ask.output, ask.vocabulary))
+    return found
 
 
-def play(stand_in: StandIn, shift: Profile | None = None) -> Played:
-    rpc = lambda method, args: stand_in.profiles.append(args[0])  # noqa: E731
-    engine = local.LocalEngine(SimpleNamespace(llm_engine=stand_in, collective_rpc=rpc))
-    return engine.play(Player(engine, trace.sessions(TURNS), 320, 0.01, shift).play())
+def play(stand_in: StandIn, shift: Profile | None = None, salt: str = "") -> Played:
+    async def go() -> Played:
+        engine = local.LocalEngine(stand_in)
+        engine.salt = salt
+        return await Player(engine, trace.sessions(TURNS), 320, 0.01, shift).play()
+
+    return asyncio.run(go())
 
 
-def test_every_turn_is_answered_and_the_engine_stays_on_its_thread() -> None:
+def test_every_turn_is_answered() -> None:
     stand_in = StandIn()
-    played = play(stand_in, Profile("flat64", 2))
+    played = play(stand_in, Profile("flat64", 2), salt="run 1 ")
     assert len(played.turns) == 6
     assert all(said.forced for said in played.turns)
-    assert stand_in.threads == {threading.get_ident()}
     assert stand_in.profiles == ["flat64#2"]
+    assert stand_in.salts == {"run 1 "}
 
 
-def test_an_engine_that_fails_fails_every_question_and_ends() -> None:
-    played = play(StandIn(fails_at=2))
-    assert len(played.turns) < 6
+def test_an_engine_that_dies_fails_every_conversation() -> None:
+    played = play(StandIn(dies_after=4))
     assert len(played.failures) == 3
-    assert all("RuntimeError: out of memory" in told for told in played.failures)
+    assert all("RuntimeError: the engine is dead" in told for told in played.failures)
 
 
 def test_a_request_that_is_refused_costs_its_own_session_only() -> None:
@@ -89,11 +89,31 @@ def test_a_request_that_is_refused_costs_its_own_session_only() -> None:
     assert len(played.turns) == 4
 
 
-def test_conversations_that_fail_end_the_engine_too() -> None:
-    async def fail() -> None:
-        await asyncio.sleep(0)
-        raise KeyError("a bug")
+def test_a_profile_that_no_layer_asks_for_is_an_error() -> None:
+    with pytest.raises(ReplayError, match="profile flat64#2 has no effect"):
+        play(StandIn(layers=0), Profile("flat64", 2))
 
-    engine = local.LocalEngine(SimpleNamespace(llm_engine=StandIn()))
-    with pytest.raises(KeyError, match="a bug"):
-        engine.play(fail())
+
+def test_rest_waits_until_experts_are_home_and_prefixes_forgotten(registry: CollectorRegistry) -> None:
+    home = Gauge("vamp:expert_bytes_resident", "bytes", registry=registry)
+    away = Gauge("vamp:expert_bytes_host", "bytes", registry=registry)
+    home.set(6)
+    away.set(2)
+    stand_in = StandIn()
+
+    async def go() -> dict[str, float]:
+        resting = asyncio.create_task(local.LocalEngine(stand_in).rest())
+        await asyncio.sleep(0.15)
+        assert not resting.done()
+        home.set(8)
+        away.set(0)
+        return await resting
+
+    found = asyncio.run(go())
+    assert found["experts_home_share"] == 1.0
+    assert 0.15 <= found["rest_seconds"] < 5
+    assert stand_in.resets == []
+
+
+def test_rest_of_an_engine_without_vamp_says_nothing_of_experts() -> None:
+    assert "experts_home_share" not in asyncio.run(local.LocalEngine(StandIn()).rest())
