@@ -58,11 +58,19 @@ class Balloon:
         self.sweep()
 
     def sweep(self) -> bool:
-        """Hold blocks that were freed since; returns whether all are held."""
-        for block in self.pool.blocks[self.cut : self.physical]:
-            if block.ref_cnt == 0 and block.block_id not in self._held:
-                self.pool.free_block_queue.remove(block)
-                self._held.add(block.block_id)
+        """Hold blocks that were freed since; returns whether all are held.
+
+        A request that had one since the shrink began may have filled it, and so made it known by its prefix again.
+        """
+        freed = [
+            block
+            for block in self.pool.blocks[self.cut : self.physical]
+            if block.ref_cnt == 0 and block.block_id not in self._held
+        ]
+        self.pool.evict_blocks({block.block_id for block in freed})
+        for block in freed:
+            self.pool.free_block_queue.remove(block)
+            self._held.add(block.block_id)
         self._count()
         return len(self._held) == self.physical - self.cut
 

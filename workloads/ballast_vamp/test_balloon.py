@@ -104,6 +104,7 @@ def test_a_shrink_waits_for_requests_and_evicts_prefixes_first() -> None:
     assert balloon.sweep()
     balloon.finish_shrink()
     assert (balloon.physical, pool.num_gpu_blocks, pool.get_num_free_blocks()) == (8, 8, 0)
+    assert all(block.block_hash is None for block in pool.blocks[8:]), "written while it was being taken back"
 
 
 def test_pressure_calls_a_shrink_off() -> None:
@@ -157,6 +158,8 @@ class AnyUse(RuleBasedStateMachine):
         assert all(block.block_id < self.balloon.physical for block in free)
         assert all(block.block_id < self.balloon.physical for block in self.used)
         assert self.pool.num_gpu_blocks - len(free) == len(self.used) + 1, "vLLM counts what is in use this way"
+        found = [block for block in self.pool.blocks if block.block_hash is not None]
+        assert all(block.ref_cnt or block in free for block in found), "a prefix is found where nobody can get it"
 
 
 TestAnyUse = AnyUse.TestCase

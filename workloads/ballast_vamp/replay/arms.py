@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -134,11 +134,17 @@ def run(task: Task, gpu: str | None = None) -> list[dict[str, Any]]:
             finally:
                 _end(process)
         if code != 0 or not answered.exists():
-            said = log.read_text(errors="replace").strip().splitlines()[-25:] or ["nothing"]
-            words = "\n".join(said)
+            said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
+            words = "\n".join(why(said))
             raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}: {said[-1]}\n{words}")
         found: list[dict[str, Any]] = json.loads(answered.read_text())
         return found
+
+
+def why(said: Sequence[str], first: int = 60, last: int = 25) -> list[str]:
+    """What tells most of a log: from its first error on, which the engine's own process tells, and its end."""
+    start = next((n for n, line in enumerate(said) if " ERROR " in line), len(said))
+    return [*said[start : start + first], *said[max(start + first, len(said) - last) :]]
 
 
 def with_plugin(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
