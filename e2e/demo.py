@@ -1,8 +1,15 @@
 """`make demo`: a CFRSolve from applied to Complete on a real Kubernetes, for somebody who has never seen either."""
 
+import os
+import signal
+import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from e2e.cluster import api
 from e2e.cluster.errors import ClusterError
@@ -11,11 +18,12 @@ from e2e.support.chart import ChartError, deploy
 from e2e.support.kube import Kube, Refused, condition
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "cfrsolve-leduc.yaml"
+IMAGES = ("operator", "cfr")  # of those that the chart installs by default
 WATCH_SECONDS = 180
 
 PLAN = """\
 This builds and starts a real Kubernetes here (two nodes, no Docker), installs the operator, and solves Leduc poker.
-The first run compiles Kubernetes and the images: up to 18 minutes on two cores. The next ones take seconds.
+The first run compiles Kubernetes and the images: about a quarter of an hour on two cores. The next ones take seconds.
 """
 
 NEXT = """
@@ -49,12 +57,43 @@ def main() -> int:
 def bring_up() -> Kube:
     """The cluster, the images in its nodes, and the operator."""
     steps = Steps()
-    cluster = api.ensure(steps=steps)
-    images = cluster.ensure_images(steps)
+    with _images_beside():
+        cluster = api.ensure(addons=("local-path",), steps=steps)  # checkpoints ask for a volume
+    images = cluster.ensure_images(steps, IMAGES)
     kube = Kube(cluster.kubeconfig)
     with steps.step("the operator, from its chart"):
         deploy(kube, images)
     return kube
+
+
+@contextmanager
+def _images_beside() -> Iterator[None]:
+    """Build what the local cluster's nodes will run while Kubernetes is built: one waits for the network, the other for
+    the processor. A build that fails tells why when the images are asked for."""
+    if api.given() is not None or api.uses_kind():
+        yield
+        return
+    command = [sys.executable, "-m", "e2e.cluster", "images", "--build-only", *IMAGES]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    teller = threading.Thread(target=_tell, args=(process.stderr,))
+    teller.start()
+    try:
+        yield
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        teller.join()
+
+
+def _tell(lines: TextIO) -> None:
+    """Whole lines of the other process, between those of this one."""
+    for line in lines:
+        sys.stderr.write(("\r\033[K" if sys.stderr.isatty() else "") + line)
+        sys.stderr.flush()
 
 
 def solve(kube: Kube) -> None:

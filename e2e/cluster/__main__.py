@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         default=list(images.DEFAULT),
         help=f"{', '.join(images.SOURCES)} (default: {', '.join(images.DEFAULT)})",
     )
+    build.add_argument("--build-only", action="store_true", help="load them into no node")
     build.set_defaults(run=_images)
 
     node = commands.add_parser("node", help="make a node fail, and come back")
@@ -112,7 +113,7 @@ def _load(options: argparse.Namespace) -> None:
 def _images(options: argparse.Namespace) -> None:
     steps = Steps()
     built = images.build(steps, [target for target in options.target if target not in images.LAYERED])
-    cluster = LocalCluster.find()
+    cluster = None if options.build_only else LocalCluster.find()
     if cluster:
         images.loaded(cluster, built, steps)
     for target in (target for target in options.target if target in images.LAYERED):

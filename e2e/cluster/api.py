@@ -65,17 +65,17 @@ class Cluster:
         """Start the API server and wait until it is ready."""
         self._local().start_apiserver()
 
-    def ensure_images(self, steps: Steps | None = None) -> dict[str, str]:
+    def ensure_images(self, steps: Steps | None = None, targets: Sequence[str] = images.DEFAULT) -> dict[str, str]:
         """Names of the project's images by target, built and in every node.
 
         On a cluster of someone else's they must have been pushed before: there the names are only computed.
         """
         steps = steps or Steps()
         if self.kind:
-            return kind.loaded(kind.build(images.DEFAULT, steps), steps)
+            return kind.loaded(kind.build(targets, steps), steps)
         if self.local:
-            return images.loaded(self.local, images.build(steps), steps)
-        return images.names()
+            return images.loaded(self.local, images.build(steps, targets), steps)
+        return images.names(targets=targets)
 
     def ensure_image(self, target: str, steps: Steps | None = None) -> str:
         """Name of one image, built and in every node; the large ones that `ensure_images` leaves out too."""

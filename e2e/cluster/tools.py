@@ -57,7 +57,7 @@ def ensure_packages(packages: dict[str, str], steps: Steps) -> None:
             f"these programs are missing: {names}; install them with this system's package manager "
             "(names are Debian's), or use CLUSTER=kind or KUBECONFIG=..."
         )
-    with steps.step(f"Debian packages: {names}"):
+    with cache.lock("packages"), steps.step(f"Debian packages: {names}"):  # apt has one user at a time
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         shell.attempt("apt-get", "update", "-q", env=quiet)  # stale lists may still do; the install tells
         shell.run("apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted, env=quiet)

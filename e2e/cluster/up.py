@@ -28,7 +28,7 @@ def up(addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checko
         layout = Host().claim(checkout, [Path(point) for point in MOUNT_POINTS.values()])
         cluster = LocalCluster(layout)
         _start_control_plane(cluster, steps)
-        _give_disks(cluster, wanted, steps)
+        _give_disks(cluster, steps)
         _start_nodes(cluster, steps)
         _start_addons(cluster, wanted, steps)
         return cluster
@@ -40,12 +40,15 @@ def _build(steps: Steps) -> None:
     build.ensure(CORE, steps)
 
 
-def _give_disks(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) -> None:
-    """New nodes get a disk with the images on it that are there by now; the rest is loaded when it is built."""
+def _give_disks(cluster: LocalCluster, steps: Steps) -> None:
+    """New nodes get a disk with the images on it that are there by now; the rest is loaded when it is built.
+
+    Images of add-ons that are not asked for as well: a seed takes gigabytes, so there is not one for each choice.
+    """
     blank = [node for node in cluster.nodes if not node.planted]
     if blank:
         with steps.step("images, as hard links of a seed in the cache"):
-            seeded = seed.ensure(_archives([a for a in addons if a.built], steps))
+            seeded = seed.ensure(_archives([a for a in table.ALL.values() if a.built], steps))
             each(lambda node: node.plant(seeded), blank)
 
 

@@ -135,6 +135,10 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             result["cached"] = sum(output.num_cached_tokens or 0 for output in outputs)
         elif step == "reset":
             result["reset"] = bool(llm.reset_prefix_cache())
+        elif step == "drain":
+            before = result["preemptions"]
+            result["drained"] = _drain(llm, prompts, params)
+            result["preemptions"] = before  # those while nothing may grow are not what is counted
         elif step == "check":
             result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
         else:
@@ -144,6 +148,34 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             assert handle is not None
             result.setdefault(step[0], []).append(getattr(handle, step[0])(step[1]))
             result["snapshot"] = handle.snapshot()
+
+
+def _drain(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:
+    """Take blocks back while requests fill them, then ask for everything that they said and were asked. Blocks that
+    were parked meanwhile, and how many of them a prefix leads to."""
+    engine = llm.llm_engine
+    vamp: Any = engine.engine_core.engine_core.scheduler.vamp
+    said: dict[str, list[int]] = {}
+    for number, (ids, param) in enumerate(zip(prompts, params, strict=True)):
+        engine.add_request(f"drain-{number}", {"prompt_token_ids": ids}, param)
+    steps = 0
+    while engine.has_unfinished_requests():
+        said |= {output.request_id: list(output.outputs[0].token_ids) for output in engine.step()}
+        steps += 1
+        if steps == 12:  # all of them decode
+            vamp.balloon.begin_shrink(vamp.home)
+            vamp.tick = lambda _: vamp.balloon.sweep()
+            vamp.emergency = lambda *_: False  # pressure would call it off
+    emptied = vamp.balloon.sweep()
+    if emptied:
+        vamp.balloon.finish_shrink()
+    parked = vamp.balloon.pool.blocks[vamp.home :]
+    found = {"emptied": emptied, "parked": len(parked), "known": sum(b.block_hash is not None for b in parked)}
+    again = [{"prompt_token_ids": ids + said[f"drain-{number}"]} for number, ids in enumerate(prompts)]
+    once = type(params[0])(max_tokens=1, ignore_eos=True, detokenize=False)
+    llm.generate(again, once, use_tqdm=False)
+    del vamp.tick, vamp.emergency
+    return found
 
 
 if __name__ == "__main__":

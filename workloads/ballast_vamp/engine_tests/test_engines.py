@@ -58,7 +58,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
             "plain": moe(folder),
             "ideal": moe(folder, 200),
             "sync": moe(folder, env=profile, steps=after),
-            "async": moe(folder, env=VAMP, **{"async": True}),
+            "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain"], **{"async": True}),
             "profile": moe(folder, env=profile, steps=["generate", "check"]),
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
             "dry": moe(folder, env={**VAMP, "VAMP_MODE": "DryRun"}),
@@ -98,6 +98,13 @@ def test_pages_move_both_ways_and_the_prefix_cache_can_be_reset(single: Results)
     away = [check[0]["away"] for check in result["checks"]]
     assert away[0] > away[1] < away[2]
     assert result["free"] == result["blocks_after"] - 1
+
+
+def test_blocks_that_requests_fill_while_they_are_taken_back_are_not_found_again(single: Results) -> None:
+    drained = single["async"]["drained"]
+    assert drained["emptied"]
+    assert drained["parked"] > 0
+    assert drained["known"] == 0
 
 
 def test_a_saved_profile_reorders_experts_and_changes_no_token(single: Results) -> None:

@@ -17,11 +17,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ballast_serving import plugins
 from ballast_vamp.replay.errors import BadInputError, ReplayError
@@ -29,6 +31,7 @@ from ballast_vamp.replay.profiles import PROFILE, WARMING_UP, Profile
 
 ARMS = ("plain", "vamp", "kv-offload", "vamp+kv-offload", "ideal")
 GIB = 1 << 30
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -113,32 +116,46 @@ def check(arms: list[str]) -> None:
         raise BadInputError(f"--arms has {', '.join(arms) or 'nothing'}; name each arm once")
 
 
-def run(task: Task, gpu: str | None = None) -> list[dict[str, Any]]:
-    """The outcomes of the runs, in a process of their own, which sees this GPU only if one is named. Raises
-    ReplayError with the end of its output if it fails."""
+def run(task: Task, gpu: str | None = None) -> Generator[dict[str, Any] | None]:
+    """The outcome of each run as it ends, and None now and then meanwhile: who has had enough closes the generator. The
+    engine is in a process of its own, which sees this GPU only if one is named. Raises ReplayError with what its log
+    says if it fails."""
     # What VAMP is told is the arm's; only that a CPU may stand in for a device is the caller's.
     kept = ("VAMP_FAKE_DEVICE",)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("VAMP_") or name in kept}
     inherited.setdefault("OMP_NUM_THREADS", "1")  # on CPUs, more threads than cores make it a hundred times slower
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
-        asked, answered, log = (Path(folder) / name for name in ("task.json", "result.json", "log"))
+        asked, answered, log = (Path(folder) / name for name in ("task.json", "result.jsonl", "log"))
         asked.write_text(json.dumps(asdict(task)))
+        answered.touch()
         command = [sys.executable, "-m", "ballast_vamp.replay.child", str(asked), str(answered)]
         environment = inherited | with_plugin(Path(folder), inherited) | task.environment()
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
-        with log.open("wb") as output:
+        with log.open("wb") as output, answered.open() as lines:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
             try:
-                code = process.wait()
+                yield from _answers(process, lines)
             finally:
                 _end(process)
-        if code != 0 or not answered.exists():
+        if process.returncode != 0:
             said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
             words = "\n".join(why(said))
-            raise ReplayError(f"arm {task.arm}: the engine's process ended with {code}: {said[-1]}\n{words}")
-        found: list[dict[str, Any]] = json.loads(answered.read_text())
-        return found
+            raise ReplayError(
+                f"arm {task.arm}: the engine's process ended with {process.returncode}: {said[-1]}\n{words}"
+            )
+
+
+def _answers(process: subprocess.Popen[bytes], lines: TextIO) -> Generator[dict[str, Any] | None]:
+    """A line is one outcome; it is written whole."""
+    while True:
+        ended = process.poll() is not None
+        for line in lines:
+            yield json.loads(line)
+        if ended:
+            return
+        yield None
+        time.sleep(LOOK_SECONDS)
 
 
 def why(said: Sequence[str], first: int = 60, last: int = 25) -> list[str]:
@@ -164,8 +181,6 @@ def with_plugin(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Nothing of the engine may live on, its workers included: they would keep the memory of the next arm."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
     process.wait()

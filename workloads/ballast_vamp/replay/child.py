@@ -1,4 +1,4 @@
-"""`python -m ballast_vamp.replay.child TASK RESULT`: one run of one local arm, for `arms.run`."""
+"""`python -m ballast_vamp.replay.child TASK RESULTS`: the runs of one local arm, for `arms.run`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ANOTHER = 10  # added to the seeds of profiles from run to run
 
 
 def main(asked: Path, answered: Path) -> None:
-    """Start the engine, play the trace once or more, write the outcomes."""
+    """Start the engine, play the trace once or more, write each outcome to a line of `answered`."""
     found = json.loads(asked.read_text())
     task = Task(**found | {"setup": Setup(**found["setup"])})
     with tempfile.TemporaryDirectory(prefix="replay-model-") as folder:
-        answered.write_text(json.dumps(asyncio.run(_play(task, Path(folder)))))
+        asyncio.run(_play(task, Path(folder), answered))
 
 
-async def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
+async def _play(task: Task, folder: Path, answered: Path) -> None:
     arguments: dict[str, Any] = {"model": task.setup.model}
     if task.setup.model in models.SHAPES:
         config = models.write(task.setup.model, folder, task.setup.layers)
@@ -43,7 +43,7 @@ async def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
     profiles = [Profile.parse(text) if text else None for text in (task.setup.profile, task.setup.shift)]
     engine = start(arguments)
     try:
-        sessions, found = trace.sessions(turns), []
+        sessions = trace.sessions(turns)
         first = [said[:REHEARSED] for said in sessions]  # kernels are compiled for sizes of steps that come up
         await Player(engine, first, vocabulary, task.every).play()
         await engine.rest()
@@ -54,10 +54,10 @@ async def _play(task: Task, folder: Path) -> list[dict[str, Any]]:
                 await engine.change_profile(hot)
             played = await Player(engine, sessions, vocabulary, task.every, shift).play()
             about = await engine.rest() | {"hardware": hardware(), "versions": versions()}
-            found.append(outcome.outcome(played, turns) | about)
+            with answered.open("a") as lines:
+                lines.write(json.dumps(outcome.outcome(played, turns) | about) + "\n")
     finally:
         engine.close()
-    return found
 
 
 def _config(model: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import functools
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ def _replay(options: argparse.Namespace) -> int:
     if options.url:
         urls = _urls(options.url, names)
         result = series.play(
-            lambda name, number, _: [_one_live(options, urls[name], turns, f"run {number}")], options.runs
+            lambda name, number, _: _one_live(options, urls[name], turns, f"run {number}"), options.runs
         )
     else:
         result = _local(series, options)
@@ -197,8 +197,10 @@ def _engine_arguments(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _one_live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:
-    return asyncio.run(_live(options, url, turns, salt))
+def _one_live(
+    options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str
+) -> Generator[dict[str, Any]]:
+    yield asyncio.run(_live(options, url, turns, salt))
 
 
 async def _live(options: argparse.Namespace, url: str, turns: Sequence[trace.Turn], salt: str) -> dict[str, Any]:

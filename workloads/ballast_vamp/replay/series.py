@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import queue
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from ballast_vamp.replay import report, trace
 from ballast_vamp.replay.errors import ReplayError
 
-Outcomes = list[dict[str, Any]]
-Run = Callable[[str, int, str | None], Outcomes]  # an arm, the number of a round, a GPU
+Outcome = dict[str, Any]
+# An arm, the number of a round, a GPU: its outcomes as they come, None while there is nothing new.
+Run = Callable[[str, int, str | None], Generator[Outcome | None]]
 Gpus = queue.SimpleQueue[str | None]
 
 
@@ -27,38 +31,56 @@ class Series:
 
     options: argparse.Namespace
     turns: Sequence[trace.Turn]
-    runs: dict[str, list[dict[str, Any]]]
+    runs: dict[str, list[Outcome]]
     pressure: float | None = None
     broken: dict[str, str] = field(default_factory=dict)
     gpus: Sequence[str | None] = (None,)
 
+    def __post_init__(self) -> None:
+        self._storing, self._enough = threading.Lock(), threading.Event()
+
     def play(self, run: Run, rounds: int) -> dict[str, Any]:
         """Arms take turns, so that a busy neighbour slows all of them alike. What is known is stored after each run:
-        an arm that fails, or a machine that goes, takes nothing with it. Raises ReplayError if no arm has a run."""
+        an arm that fails, or an interruption, takes nothing with it. Raises ReplayError if no arm has a run."""
         free: Gpus = queue.SimpleQueue()
         for gpu in self.gpus:
             free.put(gpu)
         with ThreadPoolExecutor(len(self.gpus)) as pool:
-            for number in range(rounds):
-                names = [name for name in self.runs if name not in self.broken]
-                turn = number % max(1, len(names)) if len(self.gpus) > 1 else 0  # an arm does not keep its GPU
-                at_once = [pool.submit(_one, run, name, number, free) for name in names[turn:] + names[:turn]]
-                for done in as_completed(at_once):
-                    self._keep(*done.result())
+            try:
+                for number in range(rounds):
+                    names = [name for name in self.runs if name not in self.broken]
+                    turn = number % max(1, len(names)) if len(self.gpus) > 1 else 0  # an arm does not keep its GPU
+                    at_once = [pool.submit(self._one, run, n, number, free) for n in names[turn:] + names[:turn]]
+                    for done in as_completed(at_once):
+                        done.result()
+            except KeyboardInterrupt:
+                self._enough.set()
+                self.broken["the bench"] = "the bench was interrupted: arms have fewer runs than were asked for"
         if not any(self.runs.values()):
             raise ReplayError(f"no arm came to an end: {'; '.join(self.broken.values())}")
         self._store()
         return self.result()
 
-    def _keep(self, name: str, found: Outcomes | ReplayError) -> None:
-        if isinstance(found, ReplayError):
-            print(found, file=sys.stderr, flush=True)
-            self.broken[name] = str(found).splitlines()[0]
-            return
-        for one in found:
-            self.runs[name].append(one)
-            _tell(name, len(self.runs[name]), one)
-        self._store()
+    def _one(self, run: Run, name: str, number: int, free: Gpus) -> None:
+        gpu = free.get()
+        try:
+            if self._enough.is_set():
+                return
+            with closing(run(name, number, gpu)) as outcomes:
+                for found in itertools.takewhile(lambda _: not self._enough.is_set(), outcomes):
+                    if found is not None:
+                        self._keep(name, found)
+        except ReplayError as error:
+            print(error, file=sys.stderr, flush=True)
+            self.broken[name] = str(error).splitlines()[0]
+        finally:
+            free.put(gpu)
+
+    def _keep(self, name: str, found: Outcome) -> None:
+        with self._storing:
+            self.runs[name].append(found)
+            _tell(name, len(self.runs[name]), found)
+            self._store()
 
     def _store(self) -> None:
         if self.options.json:
@@ -86,16 +108,6 @@ class Series:
             "ratios": report.ratios(summary),
             "arms": summary,
         }
-
-
-def _one(run: Run, name: str, number: int, free: Gpus) -> tuple[str, Outcomes | ReplayError]:
-    gpu = free.get()
-    try:
-        return name, run(name, number, gpu)
-    except ReplayError as error:
-        return name, error
-    finally:
-        free.put(gpu)
 
 
 def _tell(name: str, number: int, run: Mapping[str, Any]) -> None:

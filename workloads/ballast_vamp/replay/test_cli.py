@@ -1,6 +1,10 @@
 """The three commands as people type them; engines are stand-ins."""
 
 import json
+import signal
+import threading
+import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +33,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """The runs that were asked for, in their order; VAMP answers ten times as fast."""
     found: list[Task] = []
 
-    def run(task: Task, _: str | None) -> list[dict[str, Any]]:
+    def run(task: Task, _: str | None) -> Generator[dict[str, Any] | None]:
         found.append(task)
-        return [outcome(0.1 if task.arm == "vamp" else 1.0) for _ in range(task.runs)]
+        for _run in range(task.runs):
+            yield None
+            yield outcome(0.1 if task.arm == "vamp" else 1.0)
 
     monkeypatch.setattr(arms, "run", run)
     return found
@@ -70,7 +76,7 @@ def test_arms_that_cannot_be_compared_are_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [outcome(1, missing=3, failures=["session 0, turn 1: no memory"])]
-    monkeypatch.setattr(arms, "run", lambda *_: found)
+    monkeypatch.setattr(arms, "run", lambda *_: (one for one in found))
     assert main(["replay", *SMALL, "--arms", "plain", "--runs", "1", "--pressure", "1.5"]) == 1
     assert "not comparable: arm plain, run 1: 3 turns have no whole answer" in capsys.readouterr().err
 
@@ -85,11 +91,11 @@ def test_an_arm_that_does_not_start_costs_no_other_arm_its_result(
 ) -> None:
     tried = []
 
-    def run(task: Task, _: str | None) -> list[dict[str, Any]]:
+    def run(task: Task, _: str | None) -> Generator[dict[str, Any]]:
         tried.append(task.arm)
         if task.arm == "kv-offload":
             raise ReplayError("arm kv-offload: the engine's process ended with 1: no CUDA\na long story")
-        return [outcome(1.0)]
+        yield outcome(1.0)
 
     monkeypatch.setattr(arms, "run", run)
     path = tmp_path / "r.json"
@@ -100,6 +106,34 @@ def test_an_arm_that_does_not_start_costs_no_other_arm_its_result(
     assert list(result["arms"]) == ["plain"]
     assert result["faults"] == ["arm kv-offload: the engine's process ended with 1: no CUDA"]
     assert "a long story" in capsys.readouterr().err
+
+
+def test_an_interrupted_bench_keeps_the_runs_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = []
+
+    main_thread = threading.main_thread().ident or 0
+
+    def run(task: Task, _: str | None) -> Generator[dict[str, Any] | None]:
+        try:
+            yield outcome(1.0)
+            signal.pthread_kill(main_thread, signal.SIGINT)
+            while True:
+                yield None
+                time.sleep(0.01)
+        finally:
+            closed.append(task.arm)
+
+    monkeypatch.setattr(arms, "run", run)
+    path = tmp_path / "r.json"
+    command = ["replay", *SMALL, "--arms", "plain,vamp", "--runs", "2", "--one-start", "--pressure", "1.5"]
+    assert main([*command, "--json", str(path)]) == 1
+    assert closed == ["plain"]
+    result = json.loads(path.read_text())
+    assert [len(arm["runs"]) for arm in result["arms"].values()] == [1]
+    assert result["faults"] == ["the bench was interrupted: arms have fewer runs than were asked for"]
+    assert "plain" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -166,4 +200,4 @@ def test_the_end_of_an_engines_process_is_told_with_its_last_words(tmp_path: Pat
     with pytest.raises(
         ReplayError, match=r"arm plain: the engine's process ended with 1: .*nowhere\.jsonl does not exist"
     ):
-        arms.run(broken)
+        list(arms.run(broken))

