@@ -10,6 +10,8 @@ from ballast_cfr.formats import cfrg, efg, openspiel
 from ballast_cfr.game import Game
 from ballast_cfr.games import BUILTINS, builtin
 from ballast_cfr.memory import demand, of_file
+from ballast_cfr.reading import whole
+from ballast_cfr.writing import why
 
 
 def load(source: str | Path, /, sha256: str | None = None, **parameters: str | int) -> Game:
@@ -34,12 +36,10 @@ def _file(path: Path, sha256: str | None, parameters: Mapping[str, str | int]) -
     if parameters:
         raise BadInputError(f"game {path.name} is a file and takes no parameters; remove {', '.join(parameters)}")
     try:
-        size = path.stat().st_size
         binary = path.suffix == ".cfrg"
-        demand(f"game {path.name} has {size:,} bytes and", of_file(0 if binary else size))
-        content = path.read_bytes()
+        content = whole(path, lambda size: demand(f"game {path.name} has {size:,} bytes and", of_file(size, binary)))
     except OSError as error:
-        raise BadInputError(f"game {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise BadInputError(f"game {path}: cannot be read: {why(error)}") from error
     found = hashlib.sha256(content).hexdigest()
     if sha256 and found != sha256.lower():
         raise BadInputError(

@@ -6,10 +6,11 @@ from pathlib import Path
 from ballast_cfr.errors import OutOfMemoryError
 
 # Measured peaks, rounded up: from 111 for battleship 3x2 to 186 for goofspiel 6 and 139 for oshi-zumo, with solver; 17
-# for leduc with six ranks, read.
+# for leduc with six ranks, read; 3 to 10 for batches of payoffs, locks and ranges.
 _BASE = 200 << 20
 _PER_NODE = 200
 _PER_FILE_BYTE = 20
+_PER_BATCH_BYTE = 10
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -19,9 +20,15 @@ def of_nodes(nodes: int) -> int:
     return _BASE + _PER_NODE * nodes
 
 
-def of_file(size: int) -> int:
-    """Bytes that a game takes at its peak while it is read from a file of this size."""
-    return _BASE + _PER_FILE_BYTE * size
+def of_file(size: int, binary: bool = False) -> int:
+    """Bytes that a game takes at its peak while it is read from a file of this size; of a binary one only the file
+    itself, whose header then says how large the game is."""
+    return _BASE + (1 if binary else _PER_FILE_BYTE) * size
+
+
+def of_batch(size: int) -> int:
+    """Bytes that a batch's file of this size takes at its peak."""
+    return _BASE + _PER_BATCH_BYTE * size
 
 
 def limit() -> int:

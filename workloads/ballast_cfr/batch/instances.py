@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ import numpy as np
 from ballast_cfr.compile.variation import Variations
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Floats
+from ballast_cfr.memory import demand, of_batch
+from ballast_cfr.reading import whole
+from ballast_cfr.writing import why
 
 MOST = 10_000
+TABLE = "instances"  # the file beside the strategies that lists them all; no instance may be called so
 FIELDS = ("name", "payoffs", "ranges", "locks", "masks")
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -49,23 +54,30 @@ class Instance:
 
 @dataclass(frozen=True)
 class Batch:
-    """All instances of a file, and the SHA-256 digest of its bytes."""
+    """All instances of a file."""
 
     instances: tuple[Instance, ...]
-    digest: str
-    names: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(one.name for one in self.instances))
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.instances)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the instances ask for, however their lines are written."""
+        hashed = hashlib.sha256()
+        for one in self.instances:
+            hashed.update(json.dumps(_plain(one), sort_keys=True).encode() + b"\n")
+        return hashed.hexdigest()
 
 
 def read(path: Path) -> Batch:
     """All instances of a file. Raises BadInputError, naming the line, for anything that is not as above."""
     try:
-        content = path.read_bytes()
+        content = whole(path, lambda size: demand(f"batch {path.name} has {size:,} bytes and", of_batch(size)))
         lines = content.decode("utf-8-sig").split("\n")  # not splitlines, which also splits at what labels may hold
     except OSError as error:
-        raise BadInputError(f"batch {path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise BadInputError(f"batch {path} cannot be read: {why(error)}") from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"batch {path.name} is not UTF-8: {error}") from error
     found: dict[str, Instance] = {}
@@ -78,7 +90,7 @@ def read(path: Path) -> Batch:
         found[one.name] = one
     if not 1 <= len(found) <= MOST:
         raise BadInputError(f"batch {path.name} has {len(found)} instances, but must have 1 to {MOST}; one a line")
-    return Batch(tuple(found.values()), hashlib.sha256(content).hexdigest())
+    return Batch(tuple(found.values()))
 
 
 @contextmanager
@@ -124,6 +136,8 @@ def _instance(where: str, line: str) -> Instance:
         raise BadInputError(
             f"{where}: name is {name!r}, but must be 1 to 63 lower-case letters, digits and '-', as files are called so"
         )
+    if name == TABLE:
+        raise BadInputError(f"{where}: name is {name!r}, but the table of all results is called so; choose another")
     return Instance(
         name,
         where,
@@ -132,6 +146,15 @@ def _instance(where: str, line: str) -> Instance:
         _holds(where, "locks", "strategy", given.get("locks", [])),
         _holds(where, "masks", "actions", given.get("masks", [])),
     )
+
+
+def _plain(one: Instance) -> list[Any]:
+    """What an instance asks for, the same for all ways of writing it."""
+    payoffs = None if one.payoffs is None else (one.payoffs + 0.0).tolist()  # -0.0 and 0.0 are the same payoff
+    ranges = one.ranges and [{of: float(factor) for of, factor in by.items() if factor != 1} for by in one.ranges]
+    locks = [[lock.infoset, lock.player, [float(share) for share in lock.values]] for lock in one.locks]
+    masks = [[mask.infoset, mask.player, sorted(set(mask.values))] for mask in one.masks]
+    return [one.name, payoffs, ranges, locks, masks]
 
 
 class _TwiceError(ValueError):

@@ -1,9 +1,10 @@
 """What a batch has done so far, in one folder: a result and a strategy for each instance that has ended.
 
-batch.json               settings and the digest of the batch's file
+batch.json               settings and the digest of the batch
 results/NAME.json        how an instance ended; written last, so that what has one is done
 results/NAME.csv         its strategy
-NAME.ballast             checkpoint of an instance that is under way
+under-way/NAME.ballast   checkpoint of an instance that is under way
+group-NUMBER.ballast     checkpoint of instances that are solved together
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ballast_cfr.compile.program import Program
-from ballast_cfr.errors import CheckpointMismatchError, FileError
+from ballast_cfr.errors import BadInputError, CheckpointMismatchError, FileError
 from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.export.files import write_strategy
 from ballast_cfr.export.strategy import Strategies, csv_text, write
@@ -47,7 +48,11 @@ class Store:
     def __init__(self, folder: Path, settings: Mapping[str, Any], output: tuple[Path, str] | None) -> None:
         self.folder, self.output, self.settings = folder, output, dict(settings)
         self.results_folder = folder / "results"
-        self.results_folder.mkdir(parents=True, exist_ok=True)
+        self.under_way = folder / "under-way"
+        for own in (self.results_folder, self.under_way):
+            own.mkdir(parents=True, exist_ok=True)
+        if output is not None:
+            self._demand_apart(output[0])
 
     def claim(self) -> None:
         """Make sure that what is there is of this batch. Raises CheckpointMismatchError otherwise."""
@@ -65,9 +70,21 @@ class Store:
             found[given["name"]] = Result(**{key: given[key] for key in keys})
         return found
 
+    def _demand_apart(self, output: Path) -> None:
+        """Raise BadInputError if the user's copies would be written over what is kept here."""
+        if output.exists() and any(output.samefile(own) for own in (self.folder, self.results_folder, self.under_way)):
+            raise BadInputError(
+                f"output {output} is where the batch keeps its own files, and an instance's file could take the place "
+                "of one; choose another folder"
+            )
+
     def checkpoint(self, name: str) -> Path:
-        """Where the state of what is under way goes."""
-        return self.folder / f"{name}.ballast"
+        """Where the state of an instance that is under way goes."""
+        return self.under_way / f"{name}.ballast"
+
+    def group(self, number: int) -> Path:
+        """Where the state of a group of instances goes that are solved together."""
+        return self.folder / f"group-{number}.ballast"
 
     def strategy(self, name: str) -> Path:
         """Where the strategy of an instance lies once it has ended."""

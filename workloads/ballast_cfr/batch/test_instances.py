@@ -10,7 +10,7 @@ import pytest
 from ballast_cfr.batch.instances import factors, read
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.compile.variation import Variations
-from ballast_cfr.errors import BadInputError
+from ballast_cfr.errors import BadInputError, OutOfMemoryError
 from ballast_cfr.games import builtin
 
 
@@ -52,6 +52,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ({"name": "a", "payoff": [1]}, "there is no field 'payoff'; fields are name, payoffs"),
         ({}, "name is None"),
         ({"name": "Wide"}, "name is 'Wide', but must be 1 to 63 lower-case"),
+        ({"name": "instances"}, "name is 'instances', but the table of all results is called so; choose another"),
         ({"name": "a", "payoffs": ["1"]}, "payoffs must be a list of finite numbers"),
         ({"name": "a", "payoffs": [True]}, "payoffs must be a list of finite numbers"),
         ('{"name": "a", "payoffs": [NaN]}', "payoffs must be a list of finite numbers"),
@@ -78,6 +79,33 @@ def test_names_are_unique_and_there_is_one_at_least(tmp_path: Path) -> None:
         read(batch_file(tmp_path, ""))
 
 
+def test_the_digest_is_of_what_is_asked_for_not_of_how_it_is_written(tmp_path: Path) -> None:
+    def digest(*lines: Any) -> str:
+        return read(batch_file(tmp_path, *lines)).digest
+
+    plain = {
+        "name": "a",
+        "payoffs": [1, -0.0],
+        "locks": [{"infoset": "Q", "strategy": [1, 0]}],
+        "masks": [{"infoset": "J", "actions": ["b", "p"]}],
+    }
+    other = '{"masks": [{"player": null, "infoset": "J", "actions": ["p", "b"]}], "payoffs":[1e0, 0.0],'
+    other += ' "locks": [{"strategy": [1.0, 0.0], "infoset": "Q"}], "name": "a"}\r'
+    assert digest(plain) == digest("", other)
+    all_named = {"name": "a", "ranges": [{"J": 1, "Q": 2}, {}]}
+    assert digest(all_named) == digest({"name": "a", "ranges": [{"Q": 2.0}, {}]})
+    different: list[dict[str, Any]] = [
+        {"name": "a"},
+        {"name": "b"},
+        {"name": "a", "payoffs": [1]},
+        {"name": "a", "ranges": [{}, {}]},
+        {"name": "a", "ranges": [{"J": 2}, {}]},
+        {"name": "a", "ranges": [{}, {"J": 2}]},
+    ]
+    assert len({digest(line) for line in different}) == len(different)
+    assert digest(*different[:2]) != digest(*reversed(different[:2]))  # groups go by the order
+
+
 def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
     line = json.dumps({"name": "a", "masks": [{"infoset": "one\u2028two\x85", "actions": []}]}, ensure_ascii=False)
     path = tmp_path / "batch.jsonl"
@@ -88,8 +116,14 @@ def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=f"batch {tmp_path} cannot be read: is a directory"):
+    with pytest.raises(BadInputError, match=f"batch {tmp_path} cannot be read: it is a folder, not a regular file"):
         read(tmp_path)
+    with pytest.raises(BadInputError, match="batch /dev/zero cannot be read: it is a device, not a regular file"):
+        read(Path("/dev/zero"))
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(OutOfMemoryError, match="batch huge has 8,796,093,022,208 bytes and needs about"):
+        read(tmp_path / "huge")
 
 
 def test_types_that_are_not_named_keep_their_weight(tmp_path: Path) -> None:

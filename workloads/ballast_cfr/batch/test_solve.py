@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -49,17 +49,27 @@ def batch(tmp_path: Path, program: Program) -> Batch:
 class OnCpu:
     """What `together` uses of CudaBatch, by solvers on the CPU, whose bits are the same."""
 
-    def __init__(self, program: Program, size: int) -> None:
+    at_work: ClassVar[set[int]] = set()
+    most = 0
+
+    def __init__(self, program: Program, size: int, gpu: int) -> None:
+        self.gpu = gpu
         self.solvers = [Solver(program) for _ in range(size)]
         self.variations = Variations(program)
         self.iteration = 0
         self.engine = self
 
-    def step(self, iterations: int) -> None:
+    def start(self, iterations: int) -> None:
+        assert self.gpu not in self.at_work
+        self.at_work.add(self.gpu)
+        OnCpu.most = max(OnCpu.most, len(self.at_work))
         for solver in self.solvers:
             solver.iteration = self.iteration
             solver.step(iterations)
         self.iteration += iterations
+
+    def finish(self) -> None:
+        self.at_work.remove(self.gpu)
 
     def evaluations(self) -> list[Evaluation]:
         return [solver.evaluate() for solver in self.solvers]
@@ -133,11 +143,21 @@ def alone(instance: Instance, program: Program) -> tuple[str, str, int]:
     return "".join(csv_text(solver.program, solver.average())), outcome.reason, outcome.iteration
 
 
-@pytest.mark.parametrize("way", [in_sequence, all_together])
-def test_each_ends_as_it_would_alone(
-    way: Any, batch: Batch, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many GPUs there seem to be."""
+    many = [1]
     monkeypatch.setattr(together, "CudaBatch", OnCpu)
+    monkeypatch.setattr(together, "count", lambda: many[0])
+    monkeypatch.setattr(OnCpu, "most", 0)
+    return many
+
+
+@pytest.mark.parametrize(("way", "many"), [(in_sequence, 1), (all_together, 1), (all_together, 2)])
+def test_each_ends_as_it_would_alone(
+    way: Any, many: int, gpus: list[int], batch: Batch, program: Program, tmp_path: Path
+) -> None:
+    gpus[0] = many
     store = Store(tmp_path / "store", {}, (tmp_path / "out", "CSV"))
     assert way(batch, store, program) is None
     found = store.results()
@@ -146,24 +166,47 @@ def test_each_ends_as_it_would_alone(
         assert store.strategy(instance.name).read_text() == strategy, instance.name
         assert (tmp_path / "out" / f"{instance.name}.csv").read_text() == strategy
         assert (found[instance.name].reason, found[instance.name].iteration) == (reason, iteration)
-    assert not list((tmp_path / "store").glob("*.ballast"))
+    assert not list((tmp_path / "store").rglob("*.ballast"))
+    assert way is in_sequence or OnCpu.most == many
     assert len({store.strategy(name).read_text() for name in batch.names}) == len(batch.names)
 
 
 @pytest.mark.parametrize(("way", "after"), [(in_sequence, 9), (all_together, 3)])
 def test_an_interruption_changes_nothing(
-    way: Any, after: int, batch: Batch, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: Any, after: int, gpus: list[int], batch: Batch, program: Program, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(together, "CudaBatch", OnCpu)
     whole, broken = Store(tmp_path / "whole", {}, None), Store(tmp_path / "broken", {}, None)
     assert way(batch, whole, program) is None
     times = 0
     while way(batch, broken, program, after) is not None:
         times += 1
+        gpus[0] = 1 + times % 2  # as many as the next node has
         assert times < 200
     assert times >= 2
     for name in batch.names:
         assert broken.strategy(name).read_text() == whole.strategy(name).read_text(), name
+
+
+def test_an_instance_may_be_called_like_a_file_of_ours(gpus: list[int], program: Program, tmp_path: Path) -> None:
+    names = ["group-0", "batch", "lock", "checkpoint", "results", "under-way"]
+    path = tmp_path / "batch.jsonl"
+    path.write_text("\n".join(json.dumps({"name": name, "ranges": [{"Ja:": 0.5}, {}]}) for name in names))
+    batch, store = read(path), Store(tmp_path / "store", {}, None)
+    store.claim()
+    assert in_sequence(batch, store, program, 5) is not None
+    assert all_together(batch, store, program, 5) is not None
+    assert in_sequence(batch, store, program) is None
+    store.claim()
+    assert store.results().keys() == set(names)
+    assert len({store.strategy(name).read_text() for name in names}) == 1
+
+
+def test_copies_do_not_go_where_the_batch_keeps_its_own_files(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "results", tmp_path / "x" / ".." / "under-way"):
+        Store(tmp_path, {}, (tmp_path / "copies", "CSV"))
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(BadInputError, match=r"is where the batch keeps its own files, .*; choose another folder"):
+            Store(tmp_path, {}, (folder, "JSON"))
 
 
 def test_results_of_another_batch_are_not_taken(batch: Batch, tmp_path: Path) -> None:
@@ -184,9 +227,8 @@ def test_a_damaged_file_of_the_folder_is_refused_by_name(content: str, tmp_path:
 
 @pytest.mark.parametrize("way", [in_sequence, all_together])
 def test_what_the_game_has_not_is_named_with_its_line(
-    way: Any, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: Any, gpus: list[int], program: Program, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(together, "CudaBatch", OnCpu)
     path = tmp_path / "batch.jsonl"
     path.write_text('{"name": "a"}\n{"name": "b", "locks": [{"infoset": "none", "strategy": [1]}]}\n')
     with pytest.raises(BadInputError, match=r"^batch batch.jsonl, line 2: game leduc.* has no information set 'none'"):

@@ -1,7 +1,8 @@
-"""A batch on a GPU: instances in lockstep, a group at a time, each in blocks of its own.
+"""A batch on GPUs: instances in lockstep, a group on each GPU at a time, each instance in blocks of its own.
 
 Whoever meets the stop rule is done, and its strategy is kept as it was then; the others go on. All look at the
-iterations at which a solve alone would look, so each ends where it would have ended alone.
+iterations at which a solve alone would look, so each ends where it would have ended alone. Groups do not depend on how
+many GPUs there are, so what was begun on two goes on on one.
 """
 
 import time
@@ -16,6 +17,7 @@ from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.formats import checkpoint
 from ballast_cfr.game import Floats
 from ballast_cfr.gpu.batch import CudaBatch
+from ballast_cfr.gpu.device import count
 from ballast_cfr.solve.held import allowed, find, probabilities
 from ballast_cfr.solve.schedule import Stop, is_look
 
@@ -24,22 +26,27 @@ GROUP = 256  # solves at once: no GPU runs more blocks of this size at a time
 
 @dataclass
 class Group:
-    """Some instances on the GPU. `found`: their last evaluations, once there are any."""
+    """Some instances on a GPU. `left`: which of them have not ended; `found`: their last evaluations, once there are
+    any."""
 
     number: int
+    gpu: int
     batch: CudaBatch
     members: Sequence[Instance]
+    left: list[int]
     seconds: float = 0.0
     found: list[Evaluation] | None = None
 
     @classmethod
-    def of(cls, number: int, members: Sequence[Instance], program: Program, **options: Any) -> "Group":
-        """Put instances on the GPU. Raises BadInputError, naming the line of the batch's file."""
-        made = CudaBatch(program, len(members), **options)
+    def of(
+        cls, number: int, members: Sequence[Instance], done: set[str], program: Program, gpu: int, **options: Any
+    ) -> "Group":
+        """Put instances on a GPU. Raises BadInputError, naming the line of the batch's file."""
+        made = CudaBatch(program, len(members), gpu=gpu, **options)
         for index, instance in enumerate(members):
             with named(instance):
                 _change(made, index, instance)
-        return cls(number, made, members)
+        return cls(number, gpu, made, members, [index for index, one in enumerate(members) if one.name not in done])
 
     def save(self, store: Store) -> None:
         """Write one checkpoint for all."""
@@ -47,11 +54,11 @@ class Group:
         for index in range(len(self.members)):
             arrays |= {f"{index}/{name}": array for name, array in self.batch.engine.arrays(index).items()}
         header = {"settings": self._settings(), "iteration": self.batch.iteration, "seconds": self.seconds}
-        checkpoint.write(store.checkpoint(f"group-{self.number}"), header, arrays)
+        checkpoint.write(store.group(self.number), header, arrays)
 
     def resume(self, store: Store) -> None:
         """Go on from the checkpoint, if there is one. Raises CheckpointMismatchError."""
-        path = store.checkpoint(f"group-{self.number}")
+        path = store.group(self.number)
         if not path.exists():
             return
         header, arrays = checkpoint.read(path)
@@ -65,11 +72,6 @@ class Group:
     def _settings(self) -> dict[str, Any]:
         digests = [program.game.digest for program in self.batch.programs]
         return {"games": digests, "held": self.batch.held_digests()}
-
-    def look(self) -> list[Evaluation]:
-        """Evaluate every member where it is."""
-        self.found = self.batch.evaluations()
-        return self.found
 
 
 def _change(batch: CudaBatch, index: int, instance: Instance) -> None:
@@ -93,49 +95,68 @@ def solve_together(
     rule: Stop,
     *,
     interrupted: Callable[[], bool],
-    progress: Callable[[Group, int], bool],
+    progress: Callable[[Sequence[Group], int], bool],
     group_size: int = GROUP,
     **options: Any,
 ) -> int | None:
-    """Solve what has not ended yet, by groups of the file's order. options: as for CudaBatch. progress: told of a group
-    and how many of the batch have ended; its answer says whether to write a checkpoint. Returns the iteration of the
-    checkpoint if it was interrupted, else None."""
+    """Solve what has not ended yet, by groups of the file's order, one on each GPU. options: as for CudaBatch.
+    progress: told of the groups under way and how many of the batch have ended; its answer says whether to write
+    checkpoints. Returns the iteration of the checkpoint that is least far if it was interrupted, else None."""
     done = set(store.results())
-    for number, start in enumerate(range(0, len(batch.instances), group_size)):
-        members = batch.instances[start : start + group_size]
-        left = [index for index, one in enumerate(members) if one.name not in done]
-        if not left:
-            continue
-        group = Group.of(number, members, program, **options)
-        group.resume(store)
-        while left:
-            if interrupted():
+    groups = enumerate(range(0, len(batch.instances), group_size))
+    waiting = [(number, batch.instances[start : start + group_size]) for number, start in groups]
+    waiting = [(number, members) for number, members in waiting if not done.issuperset(one.name for one in members)]
+    running: list[Group] = []
+    idle = list(range(count()))
+    while waiting or running:
+        while waiting and idle:
+            number, members = waiting.pop(0)
+            running.append(Group.of(number, members, done, program, idle.pop(0), **options))
+            running[-1].resume(store)
+        if interrupted():
+            for group in running:
                 group.save(store)
-                return group.batch.iteration
-            still = _advance(group, left, store, rule)
-            done |= {members[index].name for index in set(left) - set(still)}
-            left = still
-            if progress(group, len(done)) and left:
+            return min(group.batch.iteration for group in running)
+        _advance(running, store, rule, done)
+        due = progress(running, len(done))
+        for group in running:
+            if not group.left:
+                store.group(group.number).unlink(missing_ok=True)
+                idle.append(group.gpu)
+            elif due:
                 group.save(store)
-        store.checkpoint(f"group-{number}").unlink(missing_ok=True)
+        running = [group for group in running if group.left]
     return None
 
 
-def _advance(group: Group, left: list[int], store: Store, rule: Stop) -> list[int]:
-    """On to the next look; keep the results of those that are done, and return the others."""
-    started, batch = time.monotonic(), group.batch
-    batch.step(rule.target(batch.iteration) - batch.iteration)
-    found = group.look()
-    group.seconds += time.monotonic() - started
-    still = []
-    for index in left:
+def _advance(groups: Sequence[Group], store: Store, rule: Stop, done: set[str]) -> None:
+    """All on to their next looks, at the same time; keep the results of those that are done."""
+    started = time.monotonic()
+    ends = [(group.batch, rule.target(group.batch.iteration)) for group in groups]
+    while behind := [(batch, end) for batch, end in ends if batch.iteration < end]:
+        for batch, end in behind:
+            batch.start(end - batch.iteration)
+        for batch, _ in behind:
+            batch.finish()
+    for group in groups:
+        group.found = group.batch.evaluations()
+    seconds = time.monotonic() - started
+    for group in groups:
+        group.seconds += seconds
+        done |= _keep(group, group.found or [], store, rule)
+
+
+def _keep(group: Group, found: Sequence[Evaluation], store: Store, rule: Stop) -> set[str]:
+    """Keep the results of those of a group that are done; returns their names."""
+    batch, ended = group.batch, {}
+    for index in group.left:
         reason = _reason(rule, batch.iteration, group.seconds, found[index])
-        if reason is None:
-            still.append(index)
-            continue
-        result = Result.of(group.members[index].name, reason, batch.iteration, found[index], group.seconds)
-        store.finish(result, batch.programs[index], batch.average(index))
-    return still
+        if reason is not None:
+            ended[index] = group.members[index].name
+            result = Result.of(ended[index], reason, batch.iteration, found[index], group.seconds)
+            store.finish(result, batch.programs[index], batch.average(index))
+    group.left = [index for index in group.left if index not in ended]
+    return set(ended.values())
 
 
 def _reason(rule: Stop, iteration: int, seconds: float, found: Evaluation) -> str | None:

@@ -161,7 +161,7 @@ def _bench(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--games",
         default="",
-        help="comma-separated, such as goofspiel:cards=5 (default: leduc; with a GPU, eight games)",
+        help="comma-separated, such as goofspiel:cards=5 (default: leduc; with a GPU, eight games; none: checks only)",
     )
     to.add_argument(
         "--peers", default="none", help="comma-separated: openspiel, liteefg, noregret (default: %(default)s)"
@@ -171,6 +171,11 @@ def _bench(to: argparse.ArgumentParser) -> None:
         choices=("cpu", "cuda", "all"),
         default="cpu",
         help="cuda: fused, generic operations eager and as a graph, limits, checks; all: the CPU too (default: cpu)",
+    )
+    to.add_argument(
+        "--checks",
+        default="",
+        help="with a GPU, comma-separated, such as change,mixed (default: all of them, if --games is not given)",
     )
     to.add_argument("--blocks", type=int, default=7, help="interleaved blocks of each solver (default: %(default)s)")
     to.add_argument("--iterations", type=int, default=200, help="iterations in a block (default: %(default)s)")

@@ -82,7 +82,7 @@ def _resume(asked: argparse.Namespace) -> int:
 
 def _from_checkpoint(path: Path, game: str | None) -> Solver:
     """The solver that a checkpoint describes, where it was."""
-    if not path.is_file():
+    if not path.exists():
         raise errors.BadInputError(f"checkpoint {path} does not exist")
     header, _ = checkpoint.read(path)
     settings: dict[str, Any] = header["settings"]
@@ -231,7 +231,9 @@ def _bench(asked: argparse.Namespace) -> int:
             raise errors.BadInputError("bench with a GPU prints lines of JSON anyway; give --json a file")
         from ballast_cfr.gpu.bench import bench as on_gpu  # imports what only a machine with a GPU has
 
-        return on_gpu(games, asked.device, "noregret" in asked.peers, asked.blocks, asked.iterations, asked.json)
+        checks = [name for name in asked.checks.split(",") if name]
+        noregret = "noregret" in asked.peers
+        return on_gpu(games, checks, asked.device, noregret, asked.blocks, asked.iterations, asked.json)
     return bench(games or ["leduc"], asked.peers.split(","), asked.blocks, asked.iterations, asked.json)
 
 

@@ -5,7 +5,7 @@ sequence c. Each player gets the rows of its own sequences with the payoff seen 
 run the same code.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,6 @@ class Csr:
     column: NDArray[np.int32]
     value: Floats
     cell: NDArray[np.int64]
-
-    def revalue(self, weight: Floats) -> "Csr":
-        """The same matrix of terminals with other weights."""
-        value = np.bincount(self.cell, weights=weight, minlength=len(self.column))
-        return replace(self, value=np.asarray(value, dtype=np.float64))
 
 
 def matrix(row: NDArray[np.int64], column: NDArray[np.int64], weight: Floats, shape: tuple[int, int]) -> Csr:

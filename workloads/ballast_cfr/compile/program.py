@@ -106,17 +106,10 @@ def _judge(memory: Memory, gain: Floats) -> Judge:
     return Judge((plex0, plex1), sequence, memory.game.chance_reach[terminals] * gain)
 
 
-def matrices(judge: Judge, base: Program | None = None) -> tuple[Csr, Csr]:
-    """The payoff matrices of both players. If those of `base` hold every terminal that pays, they are given other
-    values, and keep their shape."""
+def matrices(judge: Judge) -> tuple[Csr, Csr]:
+    """The payoff matrices of both players."""
     row, column = judge.sequence
     paying = _paying(judge)
-    if base is not None and base.matrix is not None and base.paying is not None:
-        kept = np.zeros(len(judge.weight), dtype=bool)
-        kept[base.paying] = True
-        if kept[paying].all():
-            weight = judge.weight[base.paying]
-            return base.matrix[0].revalue(weight), base.matrix[1].revalue(-weight)
     row, column, weight = row[paying], column[paying], judge.weight[paying]
     rows, columns = judge.plex[0].slots + 1, judge.plex[1].slots + 1
     return matrix(row, column, weight, (rows, columns)), matrix(column, row, -weight, (columns, rows))

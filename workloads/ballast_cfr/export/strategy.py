@@ -19,6 +19,7 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.evaluate.best_response import plan
 from ballast_cfr.game import Floats
+from ballast_cfr.reading import demand_end
 from ballast_cfr.writing import replacing, why
 
 HEADER = ("player", "infoset", "action", "probability", "reach")
@@ -142,6 +143,7 @@ def read_csv(program: Program, path: Path) -> Strategies:
     strategies = tuple(np.full(plex.slots, np.nan) for plex in program.plex)
     done: dict[tuple[int, str], int] = {}
     try:
+        demand_end(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             for line, row in enumerate(csv.DictReader(file), start=2):
                 _take(f"strategy {path.name}, line {line}", row, place, done, strategies)

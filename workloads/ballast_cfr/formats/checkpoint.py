@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ballast_cfr.errors import CheckpointMismatchError, FileError
+from ballast_cfr.reading import whole
 from ballast_cfr.writing import replacing, why
 
 MAGIC = b"BALLCFR\x01"
@@ -48,7 +49,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Header and arrays of a checkpoint. Raises CheckpointMismatchError if it is damaged or of another version,
     FileError if it cannot be read."""
     try:
-        content = path.read_bytes()
+        content = whole(path)
     except OSError as error:
         raise FileError(f"checkpoint {path} cannot be read: {why(error)}; choose another place or delete it") from error
     if content[:7] != MAGIC[:7]:

@@ -1,5 +1,6 @@
 """Every feature of the format, by small games of our own."""
 
+import tracemalloc
 from fractions import Fraction
 
 import pytest
@@ -35,6 +36,17 @@ def solved(game: Game) -> float:
     solver.step(2000)
     assert solver.exploitability() < 1e-2 * game.span
     return solver.value()
+
+
+@pytest.mark.parametrize("endless", ['"' + "x" * 500_000, '"' + '\\"' * 250_000, " " * 500_000, '"a" { "b\\' * 50_000])
+def test_a_text_that_never_ends_takes_no_more_memory_than_it_has_characters(endless: str) -> None:
+    content = f"EFG 2 R {endless}".encode()
+    tracemalloc.start()
+    with pytest.raises(BadInputError, match=r"game game\.efg, line 1, column"):
+        efg.parse("game.efg", content)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * len(content)
 
 
 def test_repeated_descriptions_may_be_left_out() -> None:

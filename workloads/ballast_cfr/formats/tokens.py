@@ -12,8 +12,10 @@ from ballast_cfr.errors import BadInputError
 
 STRING, BRACE, WORD, END = "string", "brace", "word", "end"
 
-_TOKEN = re.compile(r'[\s,]*(?:"((?:[^"\\]|\\.)*)"|([{}])|([^\s{}",]+))', re.DOTALL)
-_BLANK = re.compile(r"[\s,]*")
+# Nothing here is tried again in another way (+ after a repetition): what could be would be remembered, for each
+# character of a text that never ends.
+_TOKEN = re.compile(r'[\s,]*+(?:"((?:[^"\\]++|\\.)*+)"|([{}])|([^\s{}",]++))', re.DOTALL)
+_BLANK = re.compile(r"[\s,]*+")
 _SHOWN = 60  # characters of a word in a message
 
 

@@ -13,9 +13,11 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.compile.variation import Variations
 from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.game import Floats
-from ballast_cfr.gpu.engine import CudaEngine
+from ballast_cfr.gpu.device import device
+from ballast_cfr.gpu.engine import LONGEST, CudaEngine
 from ballast_cfr.gpu.shape import ONE, Shape
 from ballast_cfr.solve import variants
+from ballast_cfr.solve.revalue import Drawn, Paid
 
 # Half of a multiprocessor's shared memory, so that two solves share one: while one waits, the other works.
 _HALF = 112 * 1024
@@ -23,7 +25,8 @@ SHAPE = Shape(ONE, 1, 512, shared=_HALF)
 
 
 class CudaBatch:
-    """`size` solves of one game. Arrays (S,) are in the order of `program.plex[player]`, as in Solver."""
+    """`size` solves of one game on GPU number `gpu`. Arrays (S,) are in the order of `program.plex[player]`, as in
+    Solver."""
 
     def __init__(
         self,
@@ -34,32 +37,50 @@ class CudaBatch:
         updates: str = "Alternating",
         tie_tol: float = 64,
         parameters: Mapping[str, str | float] | None = None,
-        shape: Shape | None = None,
+        gpu: int = 0,
     ) -> None:
         self.program, self.size, self.iteration = program, size, 0
         self.variant = variants.variant(variant, parameters)
         alternating = variants.updates(updates) == "Alternating"
-        chosen = shape or SHAPE
-        self.engine = CudaEngine(program, self.variant.predict, alternating, tie_tol, chosen, size)
+        on = device(gpu)
+        self.engine = CudaEngine(program, self.variant.predict, alternating, tie_tol, SHAPE, size, device=on)
         self.variations = Variations(program)
         self.programs = [program] * size
+        self._numbers: dict[int, tuple[Paid, Drawn]] = {}
 
     def step(self, iterations: int = 1) -> None:
         """Do exactly this many iterations of every solve."""
-        self.engine.run(self.variant.tables(self.iteration, iterations))
-        self.iteration += iterations
+        end = self.iteration + iterations
+        while self.iteration < end:
+            self.start(end - self.iteration)
+            self.finish()
+
+    def start(self, iterations: int) -> None:
+        """Set out to do at most so many iterations, and do not wait: meanwhile another GPU can be given work."""
+        count = min(iterations, LONGEST)
+        self.engine.prepare(self.variant.tables(self.iteration, count))
+        self.engine.start()
+        self.iteration += count
+
+    def finish(self) -> None:
+        """Wait for the end of what was started."""
+        self.engine.finish()
 
     def set_payoffs(self, index: int, payoffs: Floats) -> None:
         """Give one solve other payoffs of player 0, (T,)."""
-        self._take(index, self.variations.payoffs(self.programs[index], payoffs))
+        self._change(index, self.variations.payoffs(payoffs), self._numbers_of(index)[1])
 
     def set_root_ranges(self, index: int, first: Floats, second: Floats) -> None:
         """Scale the probability of one solve's deals: see Solver.set_root_ranges."""
-        self._take(index, self.variations.ranges(self.programs[index], first, second))
+        self._change(index, self._numbers_of(index)[0], self.variations.ranges(first, second))
 
-    def _take(self, index: int, program: Program) -> None:
+    def _numbers_of(self, index: int) -> tuple[Paid, Drawn]:
+        return self._numbers.get(index, (self.variations.paid, self.variations.drawn))
+
+    def _change(self, index: int, paid: Paid, drawn: Drawn) -> None:
+        program = self.variations.make(self.program, paid, drawn)
         self.engine.take(program, index)
-        self.programs[index] = program
+        self.programs[index], self._numbers[index] = program, (paid, drawn)
 
     def lock(self, index: int, player: int, infoset: int, strategy: Floats) -> None:
         """Hold a strategy in one information set of one solve."""

@@ -48,9 +48,11 @@ class Row:
     cpu: float
 
 
-def bench(games: list[str], device: str, noregret: bool, blocks: int, iterations: int, output: Path | None) -> int:
-    """Measure, print the raw rows and the tables; returns the exit code. games: none given are the suite and then the
-    checks; `none` is the checks alone."""
+def bench(
+    games: list[str], wanted: list[str], device: str, noregret: bool, blocks: int, iterations: int, output: Path | None
+) -> int:
+    """Measure, print the raw rows and the tables; returns the exit code. games: none given are the suite and then all
+    checks; `none` is checks alone. wanted: the checks, if not all."""
     limits = measure()
     report: dict[str, Any] = {"machine": machine(), "limits": asdict(limits), "rows": [], "table": [], "checks": []}
     print(json.dumps(report["machine"]))
@@ -66,7 +68,7 @@ def bench(games: list[str], device: str, noregret: bool, blocks: int, iterations
         report["table"].append(line)
         print(json.dumps(line), flush=True)
         _write(output, report)
-    for found in checks.run() if games in ([], ["none"]) else ():
+    for found in checks.run(wanted) if wanted or games in ([], ["none"]) else ():
         print(json.dumps(found), flush=True)
         report["checks"].append(found)
         _write(output, report)

@@ -106,14 +106,15 @@ def pick(program: Program, alternating: bool = True, mixed: bool = False) -> Sha
 
 
 def batch_is_faster(program: Program, size: int, alternating: bool = True) -> bool:
-    """Whether a GPU does so many solves at once sooner than a CPU thread does them one after another."""
+    """Whether the GPUs do so many solves at once sooner than a CPU thread does them one after another."""
     if program.matrix is None or not available():
         return False
     try:
         microseconds = measure(program, alternating, batch.SHAPE)
     except BadInputError:
         return False
-    rounds = -(-size // (2 * gpu.device().multiprocessors))  # two blocks of this shape share a multiprocessor
+    # two blocks of this shape share a multiprocessor
+    rounds = -(-size // (2 * gpu.device().multiprocessors * gpu.count()))
     return rounds * microseconds < size * cpu_microseconds(program)
 
 

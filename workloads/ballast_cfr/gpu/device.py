@@ -1,9 +1,11 @@
 """The CUDA driver, as far as the engine needs it: memory, modules, launches, times. Every return code is checked."""
 
+import ctypes
 import hashlib
 import os
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,21 +51,41 @@ class Device:
     memory_bytes: int
     driver_version: int
     largest_cluster: int
+    context: Any = field(repr=False, compare=False)
+
+    def use(self) -> None:
+        """Make it the one that this thread's calls go to."""
+        if _now.device is not self:
+            driver, _ = _libraries()
+            _ask(driver.cuCtxSetCurrent(self.context), "cuCtxSetCurrent")
+            _now.device = self
 
 
-@cache
-def device(ordinal: int = 0) -> Device:
-    """The GPU of this process. Raises DeviceError, saying what is missing, if there is none."""
+class _Now(threading.local):
+    device: Device | None = None
+
+
+_now = _Now()
+
+
+def count() -> int:
+    """How many GPUs this process sees. Raises DeviceError, saying what is missing, if it cannot see any."""
     driver, _ = _libraries()
     try:
         _ask(driver.cuInit(0), "cuInit")
     except RuntimeError as error:  # the bindings could not load the driver's library
         raise DeviceError(f"device cuda: no NVIDIA driver is on this machine ({error}); choose --device cpu") from error
-    if _ask(driver.cuDeviceGetCount(), "cuDeviceGetCount") <= ordinal:
+    return int(_ask(driver.cuDeviceGetCount(), "cuDeviceGetCount"))
+
+
+@cache
+def device(ordinal: int = 0) -> Device:
+    """One GPU of this process. Raises DeviceError, saying what is missing, if it is not there."""
+    if count() <= ordinal:
         raise DeviceError(f"device cuda: the driver sees no GPU number {ordinal}; choose --device cpu")
+    driver, _ = _libraries()
     handle = _ask(driver.cuDeviceGet(ordinal), "cuDeviceGet")
     context = _ask(driver.cuDevicePrimaryCtxRetain(handle), "cuDevicePrimaryCtxRetain")
-    _ask(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
     def attribute(name: str) -> int:
         key = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
@@ -80,14 +102,24 @@ def device(ordinal: int = 0) -> Device:
         memory_bytes=int(_ask(driver.cuDeviceTotalMem(handle), "cuDeviceTotalMem")),
         driver_version=int(_ask(driver.cuDriverGetVersion(), "cuDriverGetVersion")),
         largest_cluster=16 if major >= 9 else 1,
+        context=context,
     )
 
 
+def current() -> Device:
+    """The GPU that this thread's calls go to: the one used last, or the first."""
+    if _now.device is None:
+        device().use()
+    assert _now.device is not None
+    return _now.device
+
+
 class Buffer:
-    """Device memory, freed with its owner."""
+    """Memory of the current GPU, freed with its owner."""
 
     def __init__(self, size: int) -> None:
         self.size = max(int(size), 16)
+        self.device = current()
         self.driver, _ = _libraries()
         self.pointer = int(_ask(self.driver.cuMemAlloc(self.size), f"allocating {self.size} bytes"))
 
@@ -100,12 +132,14 @@ class Buffer:
         array = np.ascontiguousarray(array)
         if offset + array.nbytes > self.size:
             raise ValueError(f"{array.nbytes} bytes at {offset} do not fit a buffer of {self.size}")
+        self.device.use()
         if array.nbytes:
             _ask(self.driver.cuMemcpyHtoD(self.pointer + offset, array.ctypes.data, array.nbytes), "copying to the GPU")
 
     def read(self, dtype: Any, count: int, offset: int = 0) -> NDArray[Any]:
         """A copy of what is here."""
         array = np.empty(count, dtype=dtype)
+        self.device.use()
         if array.nbytes:
             _ask(
                 self.driver.cuMemcpyDtoH(array.ctypes.data, self.pointer + offset, array.nbytes), "copying from the GPU"
@@ -114,7 +148,24 @@ class Buffer:
 
     def fill(self, byte: int) -> None:
         """Set every byte."""
+        self.device.use()
         _ask(self.driver.cuMemsetD8(self.pointer, byte, self.size), "filling memory")
+
+
+class Pinned:
+    """Memory of this machine that a GPU copies from without a detour, as an array of bytes; freed with its owner."""
+
+    def __init__(self, size: int) -> None:
+        current()
+        self.driver, _ = _libraries()
+        self.pointer = int(
+            _ask(self.driver.cuMemHostAlloc(max(size, 16), 0), f"allocating {size} bytes of host memory")
+        )
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.pointer))
+
+    def __del__(self) -> None:
+        if hasattr(self, "pointer"):
+            self.driver.cuMemFreeHost(self.pointer)
 
 
 def buffer(array: NDArray[Any]) -> Buffer:
@@ -163,6 +214,7 @@ class Kernel:
 
     def __init__(self, binary: bytes, name: str, shared: int = 0) -> None:
         self.driver, _ = _libraries()
+        self.device = current()
         self.binary = binary
         self.module = _ask(self.driver.cuModuleLoadData(binary), "loading the kernel")
         self.function = _ask(self.driver.cuModuleGetFunction(self.module, name.encode()), f"finding {name}")
@@ -194,6 +246,7 @@ class Kernel:
     ) -> None:
         """Start it. Arguments are arrays of the bytes that the kernel takes by value."""
         driver = self.driver
+        self.device.use()
         addresses = np.array([argument.ctypes.data for argument in arguments], dtype=np.uint64)
         config = driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
@@ -218,9 +271,10 @@ class Kernel:
         _ask(driver.cuLaunchKernelEx(config, self.function, addresses.ctypes.data, 0), "launching the kernel")
 
 
-def synchronize() -> None:
-    """Wait until the GPU has done all it was given; raises DeviceError if anything in it failed."""
+def synchronize(device: Device) -> None:
+    """Wait until a GPU has done all it was given; raises DeviceError if anything in it failed."""
     driver, _ = _libraries()
+    device.use()
     _ask(driver.cuCtxSynchronize(), "the kernel")
 
 
@@ -229,14 +283,17 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.driver, _ = _libraries()
+        self.device = current()
         self.start = _ask(self.driver.cuEventCreate(0), "cuEventCreate")
         self.stop = _ask(self.driver.cuEventCreate(0), "cuEventCreate")
 
     def __enter__(self) -> "Stopwatch":
+        self.device.use()
         _ask(self.driver.cuEventRecord(self.start, 0), "cuEventRecord")
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.device.use()
         _ask(self.driver.cuEventRecord(self.stop, 0), "cuEventRecord")
         _ask(self.driver.cuEventSynchronize(self.stop), "the kernel")
 

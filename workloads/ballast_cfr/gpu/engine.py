@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,21 @@ from numpy.typing import NDArray
 
 from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
-from ballast_cfr.evaluate.best_response import Evaluation, evaluate
+from ballast_cfr.evaluate.best_response import Evaluation
 from ballast_cfr.game import Floats
 from ballast_cfr.gpu import device as gpu
 from ballast_cfr.gpu.layout import LIMIT, WARP, Side, build
+from ballast_cfr.gpu.payoffs import Payoffs
 from ballast_cfr.gpu.plan import divide
 from ballast_cfr.gpu.shape import CLUSTER, GRID, Shape, bytes_of_column, macros
 from ballast_cfr.gpu.state import SideState, problem
+from ballast_cfr.solve.exact import Evaluator
 from ballast_cfr.solve.held import Held
 from ballast_cfr.solve.kernels import FREE, LOCKED, MASKED
 
 SOURCES = ("memory.cu", "stages.cu", "solve.cu")
 _NAMES = {"regret": "regret", "strategy": "sigma", "average": "average"}
-_CHUNK = 1 << 16  # iterations in a launch
+LONGEST = 1 << 16  # iterations in a launch
 
 
 @dataclass(frozen=True)
@@ -80,18 +83,20 @@ class CudaEngine:
         shape: Shape,
         instances: int = 1,
         poison: bool = False,
+        device: gpu.Device | None = None,
     ) -> None:
         if instances > 1 and shape.regime == GRID:
             raise BadInputError(f"shape {shape} holds one solve, not {instances}; choose one block or a cluster")
-        self.device = gpu.device()
+        self.device = device or gpu.device()
+        self.device.use()
         self.shape, self.instances, self.predict, self.alternating = shape, instances, predict, alternating
         self.ulps = tie_tol * float(np.finfo(np.float64).eps)
         self.poison = poison
         self.where = f"{self.device.name}, {shape}"
         self.held = [Held(program) for _ in range(instances)]
         self._build(program)
-        self.tables = [gpu.Buffer(8 * _CHUNK) for _ in range(3)]
-        self.looks = gpu.Buffer(4 * _CHUNK)
+        self.tables = [gpu.Buffer(8 * LONGEST) for _ in range(3)]
+        self.looks = gpu.Buffer(4 * LONGEST)
         self.found, self.status = gpu.Buffer(24 * instances), gpu.Buffer(8 * instances)
         self.barrier = gpu.Buffer(512 * instances)
         self.seconds = gpu.Stopwatch()
@@ -100,6 +105,7 @@ class CudaEngine:
 
     def _build(self, program: Program) -> None:
         """Lay the game out, compile, and fill the GPU's memory."""
+        self.device.use()
         shape = self.shape
         self.program = program
         sides = lay_out(program, shape)
@@ -109,16 +115,19 @@ class CudaEngine:
         self.kernel = gpu.Kernel(binary, "solve", shared)
         if shape.regime == GRID and self.kernel.blocks_per_multiprocessor(shape.threads) < 1:
             raise BadInputError(f"shape {shape}: its blocks are not all resident at once; choose fewer threads")
+        self.payoffs = Payoffs(sides, np.float32 if shape.mixed else np.float64, self.ulps, self.instances)
         column = bytes_of_column(sides)
         self.sides = (
-            SideState(program, 0, sides[0], shape, column, self.ulps, self.instances),
-            SideState(program, 1, sides[1], shape, column, self.ulps, self.instances),
+            SideState(program, 0, sides[0], column, self.payoffs),
+            SideState(program, 1, sides[1], column, self.payoffs),
         )
+        for instance in range(self.instances):
+            self._put_payoffs(program, instance)
 
     def run(self, tables: tuple[Floats, Floats, Floats]) -> None:
         """As many iterations as the tables have entries."""
-        for start in range(0, len(tables[0]), _CHUNK):
-            self.launch(tuple(table[start : start + _CHUNK] for table in tables))
+        for start in range(0, len(tables[0]), LONGEST):
+            self.launch(tuple(table[start : start + LONGEST] for table in tables))
 
     def launch(self, tables: tuple[Floats, ...], looks: NDArray[Any] | None = None, target: float = -1.0) -> Stopped:
         """One launch, to its end. looks: iterations of it, counted from 1, after which to evaluate and stop if the
@@ -155,7 +164,7 @@ class CudaEngine:
 
     def finish(self) -> Stopped:
         """Wait for a launch's end."""
-        gpu.synchronize()
+        gpu.synchronize(self.device)
         status = self.status.read(np.uint32, 2 * self.instances).reshape(-1, 2)
         found = self.found.read(np.float64, 3 * self.instances).reshape(-1, 3)
         return Stopped(status[:, 0], status[:, 1] != 0, found)
@@ -182,9 +191,16 @@ class CudaEngine:
 
     def evaluate(self, strategies: tuple[Floats, Floats]) -> Evaluation:
         """Exact evaluation of the average strategies: on the GPU, or of mixed ones in float64 on the CPU."""
-        if self.shape.mixed:
-            return evaluate(self.program, strategies, self.held[0].limits())
-        return self.evaluations()[0]
+        if not self.shape.mixed:
+            return self.evaluations()[0]
+        self.evaluator.take(self.program)
+        held = self.held[0]
+        return self.evaluator((held.kind[0], held.kind[1]), (held.live[0], held.live[1]), strategies)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """What judges mixed strategies."""
+        return Evaluator(self.program)
 
     def averages(self, instance: int = 0) -> tuple[Floats, Floats]:
         """The summed strategies of one instance, as they are."""
@@ -229,10 +245,10 @@ class CudaEngine:
         for side in self.sides:
             side.reset()
 
-    def set_values(self, values: tuple[Floats, Floats], magnitudes: tuple[Floats, Floats], instance: int = 0) -> None:
-        """Other payoffs over the same game: the matrices' values (nnz,) and the magnitudes (I,) of both players."""
-        for side, value, magnitude in zip(self.sides, values, magnitudes, strict=True):
-            side.put_payoffs(value, self.ulps * magnitude, instance)
+    def _put_payoffs(self, program: Program, instance: int) -> None:
+        assert program.matrix is not None
+        values = program.matrix[0].value, program.matrix[1].value
+        self.payoffs.put(values, (program.plex[0].magnitude, program.plex[1].magnitude), instance)
 
     def take(self, program: Program, instance: int = 0) -> None:
         """Go on with the payoffs and chances of another program over the same tree. Raises BadInputError if it pays
@@ -251,8 +267,7 @@ class CudaEngine:
             return
         if self.instances == 1:
             self.program = program
-        values = (program.matrix[0].value, program.matrix[1].value)
-        self.set_values(values, (program.plex[0].magnitude, program.plex[1].magnitude), instance)
+        self._put_payoffs(program, instance)
 
     def _hold_again(self, held: Held) -> None:
         for player, side in enumerate(self.sides):
@@ -267,10 +282,15 @@ class CudaEngine:
         self.sides[player].hold(infoset, None, strategy, instance)
         self.sides[player].realise()
 
+    def live_actions(self, player: int, infoset: int, instance: int = 0) -> NDArray[np.bool_]:
+        """Which actions (actions,) of an information set are not forbidden."""
+        held = self.held[instance]
+        return held.live[player][held.slots(player, infoset)].astype(bool)
+
     def mask(self, player: int, infoset: int, live: NDArray[np.bool_], instance: int = 0) -> None:
         """Forbid the actions of an information set that are not `live`, from now on; its regrets become zero."""
         strategy = live / live.sum()
-        self.held[instance].put(player, infoset, MASKED, live.astype(np.uint8), strategy)
+        self.held[instance].put(player, infoset, FREE if live.all() else MASKED, live.astype(np.uint8), strategy)
         self.sides[player].hold(infoset, live, strategy, instance)
         self.sides[player].realise()
 

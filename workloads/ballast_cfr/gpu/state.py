@@ -9,7 +9,7 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.game import Floats
 from ballast_cfr.gpu.device import Buffer, buffer
 from ballast_cfr.gpu.layout import BUSY, DEAD, FIXED, HAS_ROW, ITEM, LOCKED, WARP, Side
-from ballast_cfr.gpu.shape import Shape
+from ballast_cfr.gpu.payoffs import NAMES, Payoffs
 
 _POINTERS = [
     "descriptor",
@@ -49,15 +49,11 @@ PROBLEM = np.dtype(
 class SideState:
     """One player's buffers. What instances may differ in has a row for each of them."""
 
-    def __init__(
-        self, program: Program, player: int, side: Side, shape: Shape, column: int, ulps: float, instances: int
-    ):
-        self.side, self.instances, self.player = side, instances, player
-        self.real = np.dtype(np.float32 if shape.mixed else np.float64)
+    def __init__(self, program: Program, player: int, side: Side, column: int, payoffs: Payoffs):
+        self.side, self.payoffs, self.player = side, payoffs, player
+        self.instances = instances = payoffs.instances
+        self.real = payoffs.dtypes["value"]
         self.plex = program.plex[player]
-        assert program.matrix is not None
-        self.csr = program.matrix[player]
-        self.tie = ulps * self.plex.magnitude
         arrays = side.arrays
         self.buffers: dict[str, Buffer] = {}
         for name in ("descriptor", "longs"):
@@ -66,20 +62,17 @@ class SideState:
             self.buffers[name] = buffer(arrays[name].astype(f"u{column}"))
         self.buffers["row"] = buffer(arrays["row"])
         self.item = np.tile(arrays["item"], (instances, 1))
-        slots, infosets = side.slots, len(side.infoset)
+        slots = side.slots
         self.counts = {
             "regret": slots, "average": slots, "sigma": slots, "plan": slots + 1, "g": side.g, "v": side.v,
-            "cut": side.all_roots, "trunk": side.trunk, "value": len(side.entry), "tie": infosets,
-            "item": len(arrays["item"]), "row0_value": len(side.row0_entry),
+            "cut": side.all_roots, "trunk": side.trunk, "item": len(arrays["item"]),
         }  # fmt: skip
-        wide = {"regret": 8, "average": 8, "tie": 8, "item": ITEM.itemsize}
+        wide = {"regret": 8, "average": 8, "item": ITEM.itemsize}
         for name, count in self.counts.items():
             self.buffers[name] = Buffer(count * instances * wide.get(name, self.real.itemsize))
         for name in ("g", "v", "cut", "trunk"):
             self.buffers[name].fill(0xFF)  # not a number, should anything read what nothing wrote
         self.start = np.tile(1.0 / np.diff(self.plex.first)[self.plex.of_slot], (instances, 1))
-        for instance in range(instances):
-            self.put_payoffs(self.csr.value, self.tie, instance)
         self.buffers["item"].write(self.item)
         self.reset()
 
@@ -121,19 +114,9 @@ class SideState:
         result[:, self.side.slot] = ordered
         return result
 
-    def put_payoffs(self, value: Floats, tie: Floats, instance: int) -> None:
-        """Write the matrix's values (nnz,) and the tie thresholds (I,) of one instance."""
-        entry = self.side.entry
-        ordered = np.where(entry >= 0, value[entry], 0.0) if len(value) else np.zeros(len(entry))
-        for name, array in (("value", ordered), ("row0_value", value[self.side.row0_entry])):
-            made = array.astype(self.real)
-            self.buffers[name].write(made, instance * made.nbytes)
-        thresholds = tie[self.side.infoset]
-        self.buffers["tie"].write(thresholds, instance * thresholds.nbytes)
-
     def hold(self, infoset: int, live: NDArray[np.bool_] | None, sigma: Floats, instance: int) -> None:
         """Lock one information set of the treeplex to `sigma`, or, with `live` (actions,), forbid the others of its
-        actions; its regrets become 0."""
+        actions, which the average forgets; its regrets become 0."""
         a, b = (int(k) for k in self.plex.first[infoset : infoset + 2])
         where = int(np.flatnonzero(self.side.slot == a)[0])
         share = int(np.searchsorted(self.side.arrays["descriptor"][:, 4], where, side="right")) - 1
@@ -152,22 +135,23 @@ class SideState:
         at = instance * self.side.slots + where
         self.buffers["sigma"].write(sigma.astype(self.real), at * self.real.itemsize)
         self.buffers["regret"].write(np.zeros(b - a), at * 8)
+        if live is not None:
+            average = self.buffers["average"]
+            average.write(average.read(np.float64, b - a, at * 8) * live, at * 8)
 
     def describe(self, to: Any) -> None:
         """Fill in the struct `Arrays` of kernels/memory.cu."""
         for name in (*_POINTERS, "row0_value", "row0_column"):
-            to[name] = self.buffers[name].pointer
+            own = name not in NAMES
+            to[name] = self.buffers[name].pointer if own else self.payoffs.pointer(self.player, name)
         to["entry0_end"] = len(self.side.row0_entry)
 
     def stride(self, name: str) -> int:
         """How far apart two instances' arrays are."""
-        if self.instances == 1:
-            return 0
-        return self.counts[{"state": "regret", "row0": "row0_value"}.get(name, name)]
-
-    @property
-    def bytes(self) -> int:
-        return sum(held.size for held in self.buffers.values())
+        array = {"state": "regret", "row0": "row0_value"}.get(name, name)
+        if array in NAMES:
+            return self.payoffs.stride(array)
+        return 0 if self.instances == 1 else self.counts[array]
 
 
 def problem(sides: tuple[SideState, SideState], rest: dict[str, Any]) -> NDArray[Any]:

@@ -43,12 +43,12 @@ class BatchJob(Job):
         self.status.describe(game)
         rule = stop(game, request.exploitability, request.unit, request.max_iterations, request.max_seconds)
         program = compile_game(game)
-        solver_of(request, program, device="cpu")  # before anything is kept: what is wrong here is to be mended
+        solver = solver_of(request, program, device="cpu")  # before anything is kept: what is wrong is to be mended
         check(batch, program)
         if self.interrupted():
             raise TerminatedError(None)
         with self.lock():
-            store = self.store(program, batch)
+            store = self.store(solver, batch, rule)
             self.status.set(instances=len(batch.instances), instancesDone=len(store.results()))
             solve = self.together if self.on_gpu(program, len(batch.instances)) else self.in_sequence
             left_at = solve(batch, store, program, rule)
@@ -58,21 +58,16 @@ class BatchJob(Job):
             found = store.results()
             return self.hand_over(store, program, [found[name] for name in batch.names])
 
-    def store(self, program: Program, batch: instances.Batch) -> Store:
-        """The folder of results, made sure to be this batch's. Raises CheckpointMismatchError."""
+    def store(self, solver: Solver, batch: instances.Batch, rule: Stop) -> Store:
+        """The folder of results, made sure to be this batch's. Settings are compared as what they mean, not as they
+        were written. solver: one without changes. Raises CheckpointMismatchError."""
         request = self.request
         settings = {
-            "game": program.game.digest,
+            **solver.settings(),
             "batch": batch.digest,
-            "variant": request.variant,
-            "parameters": dict(request.parameters),
-            "updates": request.updates,
-            "tieTolerance": request.tie_tolerance,
-            "dtype": request.dtype,
-            "exploitability": request.exploitability,
-            "unit": request.unit,
-            "maxIterations": request.max_iterations,
-            "maxSeconds": request.max_seconds,
+            "exploitability": rule.exploitability,
+            "maxIterations": rule.iterations,
+            "maxSeconds": rule.seconds,
         }
         output = None if request.output_file is None else (request.output_file, request.output_format)
         made = Store(request.checkpoint_directory, settings, output)
@@ -125,23 +120,22 @@ class BatchJob(Job):
 
         request, pace = self.request, Pace(len(batch.instances), len(store.results()))
 
-        def progress(group: "Group", done: int) -> bool:
-            found = group.found or []
-            worst = max((one.exploitability for one in found), default=None)
-            rate = group.batch.iteration / group.seconds if group.seconds else None
+        def progress(groups: "Sequence[Group]", done: int) -> bool:
+            group = min(groups, key=lambda group: group.batch.iteration)
+            iteration = group.batch.iteration
             self.status.set(
                 phase="Solving",
-                iteration=group.batch.iteration,
-                exploitability=worst,
-                exploitabilityIteration=group.batch.iteration,
-                iterationsPerSecond=rate,
+                iteration=iteration,
+                exploitability=max(one.exploitability for group in groups for one in group.found or ()),
+                exploitabilityIteration=iteration,
+                iterationsPerSecond=iteration / group.seconds if group.seconds else None,
                 instancesDone=done,
                 **pace(done),
             )
             self.log()
             due = self.checkpoint_is_due()
             if due:
-                self.saved(group.batch.iteration)
+                self.saved(iteration)
             return due
 
         return solve_together(
@@ -216,7 +210,7 @@ def table(results: Sequence[Result]) -> str:
 def _fitting(store: Store, results: Sequence[Result], facts: dict[str, Any]) -> tuple[dict[str, str], bool]:
     """Data of the ConfigMap, and whether every strategy is in it: all of them, or none but the table, or the facts."""
     summary = {"summary.json": json.dumps(facts, indent=1)}
-    listed = {**summary, "instances.csv": table(results)}
+    listed = {**summary, f"{instances.TABLE}.csv": table(results)}
     size = configmap.size(listed) + sum(store.strategy(one.name).stat().st_size + len(one.name) + 4 for one in results)
     if size <= configmap.LIMIT:
         return listed | {f"{one.name}.csv": store.strategy(one.name).read_text() for one in results}, True

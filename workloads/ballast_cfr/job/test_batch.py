@@ -73,6 +73,19 @@ def test_another_file_in_the_same_folder_ends_with_43(tmp_path: Path) -> None:
     assert "batch.json holds batch " in message(tmp_path)["message"]
 
 
+def test_settings_are_compared_as_what_they_mean(tmp_path: Path) -> None:
+    rule = ("--game-builtin", "kuhn", "--exploitability", "1e-2")
+    written = ("--variant", "CFRPlus", "--unit", "Absolute", "--tie-tolerance", "64", "--dtype", "Float64")
+    assert subprocess.run(command(tmp_path, *rule, *written), capture_output=True).returncode == 0
+    same = ("--game-builtin", "kuhn", "--exploitability", "0.0100", "--variant", "cfr+", "--parameter", "gamma=1.0")
+    otherwise = ("--unit", "abs", "--tie-tolerance", "6.4e1", "--dtype", "float64", "--updates", "alternating")
+    again = subprocess.run(command(tmp_path, *same, *otherwise), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    differs = command(tmp_path, *rule, *written, "--parameter", "gamma=2")
+    assert subprocess.run(differs, capture_output=True).returncode == 43
+    assert 'holds parameters {"gamma": 1.0} where this solve has {"gamma": 2.0}' in message(tmp_path)["message"]
+
+
 def test_a_bad_line_ends_with_42_at_once_and_can_be_mended(tmp_path: Path) -> None:
     job = command(tmp_path, *RULE)
     (tmp_path / "batch.jsonl").write_text('{"name": "good"}\n{"name": "bad", "payoffs": [1]}')

@@ -7,20 +7,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ballast_cfr.compile.payoff import Csr
 from ballast_cfr.compile.program import Program
 from ballast_cfr.evaluate.best_response import Evaluation, evaluate
 from ballast_cfr.game import Floats
 from ballast_cfr.solve import kernels, sweep_kernels
+from ballast_cfr.solve.exact import Evaluator
 from ballast_cfr.solve.layout import MatrixLayout, index, matrix_layout, schedule
 
 T = TypeVar("T")
 
 _NAMES = ("regret", "strategy", "average")
-
-
-def _arrays(csr: Csr) -> kernels.Matrix:
-    return index(csr.start), index(csr.column), csr.value
 
 
 def _both(make: Callable[[int], T]) -> tuple[T, T]:
@@ -49,6 +45,7 @@ class Engine:
         self.live = _both(lambda player: np.ones(program.plex[player].slots, dtype=np.uint8))
         self.held_to = _both(lambda player: 1.0 / np.diff(program.plex[player].first)[program.plex[player].of_slot])
         self.layout: tuple[MatrixLayout, MatrixLayout] | None = None
+        self.evaluator: Evaluator | None = None  # of the sequence form
         self.take(program)
         self.state = _both(self._start)
         self.plan = _both(self._plan)
@@ -85,7 +82,9 @@ class Engine:
             layout = self.layout
             assert layout is not None
             self.matrix = _both(lambda player: layout[player].fill(both[player].value, self.real))
-            self.exact = _both(lambda player: _arrays(both[player]))
+            if self.evaluator is None:
+                self.evaluator = Evaluator(program)
+            self.evaluator.take(program)
         tree = program.tree
         if tree is not None:
             self.nodes = (tree.parent, tree.actor, tree.slot, tree.chance, tree.gain)
@@ -135,26 +134,36 @@ class Engine:
         """Hold an information set of the treeplex to a strategy (actions,) from now on; its regrets become zero."""
         self._hold(player, infoset, kernels.LOCKED, np.ones(len(strategy), dtype=np.uint8), strategy)
 
+    def live_actions(self, player: int, infoset: int) -> NDArray[np.bool_]:
+        """Which actions (actions,) of an information set are not forbidden."""
+        return self.live[player][self._slots(player, infoset)].astype(bool)
+
     def mask(self, player: int, infoset: int, live: NDArray[np.bool_]) -> None:
         """Forbid the actions of an information set that are not live (actions,); its regrets become zero."""
-        self._hold(player, infoset, kernels.MASKED, live.astype(np.uint8), live / live.sum())
+        kind = kernels.FREE if live.all() else kernels.MASKED
+        self._hold(player, infoset, kind, live.astype(np.uint8), live / live.sum())
 
     def free(self, player: int, infoset: int) -> None:
         """Lift a lock or a mask; play starts from uniform there."""
-        first = self.program.plex[player].first
-        n = int(first[infoset + 1] - first[infoset])
+        slots = self._slots(player, infoset)
+        n = slots.stop - slots.start
         self._hold(player, infoset, kernels.FREE, np.ones(n, dtype=np.uint8), np.full(n, 1.0 / n))
 
     def _hold(self, player: int, infoset: int, kind: int, live: NDArray[np.uint8], strategy: Floats) -> None:
-        first = self.program.plex[player].first
-        slots = slice(int(first[infoset]), int(first[infoset + 1]))
+        slots = self._slots(player, infoset)
         self.kind[player][infoset] = kind
         self.live[player][slots] = live
         self.held_to[player][slots] = strategy
-        self.state[player][0][slots] = 0.0
-        self.state[player][1][slots] = strategy
+        regret, current, average = self.state[player]
+        regret[slots] = 0.0
+        current[slots] = strategy
+        average[slots] *= live  # an average that still plays what is forbidden would beat the best reply
         self._arrange()
         self._realise()
+
+    def _slots(self, player: int, infoset: int) -> slice:
+        first = self.program.plex[player].first
+        return slice(int(first[infoset]), int(first[infoset + 1]))
 
     def held_digest(self) -> str | None:
         """SHA-256 of all locks and masks, None if there are none."""
@@ -182,13 +191,10 @@ class Engine:
     def evaluate(self, strategies: tuple[Floats, Floats]) -> Evaluation:
         """Exact evaluation, on the sequence form at about the cost of one iteration. Best replies keep to what is
         locked and forbidden."""
-        if self.program.matrix is None:
+        if self.evaluator is None:
             limits = tuple((kind == kernels.LOCKED, live == 0) for kind, live in zip(self.kind, self.live, strict=True))
             return evaluate(self.program, strategies, (limits[0], limits[1]) if self.held_digest() else None)
-        held = self.held[:2], self.held[2:]
-        value, best0, best1 = (float(v) for v in kernels.judge(*self.plex, *held, *self.exact, *strategies))
-        shift = self.program.shift
-        return Evaluation(shift + value, shift - best1, shift + best0)
+        return self.evaluator(self.kind, self.live, strategies)
 
     def arrays(self) -> dict[str, Floats]:
         """What a checkpoint holds; plans follow from the strategies."""

@@ -11,8 +11,6 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError
 from ballast_cfr.game import Floats
 
-Limits = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # locked (I,), forbidden (S,)
-
 
 @dataclass(frozen=True)
 class Place:
@@ -46,15 +44,6 @@ class Held:
         self.kind[player][infoset] = kind
         self.live[player][slots] = live
         self.to[player][slots] = strategy
-
-    def limits(self) -> tuple[Limits, Limits] | None:
-        """For evaluate(): by player, which information sets are locked and which actions forbidden."""
-        from ballast_cfr.solve.kernels import LOCKED  # imports numba, which nothing else here needs to wait for
-
-        if self.digest() is None:
-            return None
-        first, second = ((kind == LOCKED, live == 0) for kind, live in zip(self.kind, self.live, strict=True))
-        return first, second
 
     def digest(self) -> str | None:
         """SHA-256 of all locks and masks, None if there are none."""
@@ -104,9 +93,12 @@ def probabilities(program: Program, place: Place, strategy: Sequence[float] | Fl
     return given
 
 
-def allowed(program: Program, place: Place, actions: Sequence[int | str]) -> NDArray[np.bool_]:
-    """Which actions are left without those given. Raises BadInputError for unknown ones, or if none is left."""
-    live = np.ones(len(place.actions), dtype=bool)
+def allowed(
+    program: Program, place: Place, actions: Sequence[int | str], before: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
+    """Which actions are left without those given, of those that were allowed before (all, if not said). Raises
+    BadInputError for unknown ones, or if none is left."""
+    live = np.ones(len(place.actions), dtype=bool) if before is None else before.copy()
     for action in actions:
         known = place.actions.index(action) if action in place.actions else -1
         at = action if isinstance(action, int) else known

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ballast_cfr.solve import variants
 from ballast_cfr.solve.device import engine_for
 from ballast_cfr.solve.held import allowed, find, probabilities
 from ballast_cfr.solve.schedule import Stop, is_look, looks_between
+
+if TYPE_CHECKING:
+    from ballast_cfr.solve.revalue import Drawn, Paid
 
 # Longest stretch of iterations in one call, so that signals and other threads get their turn.
 _SLICE_SECONDS = 0.05
@@ -67,7 +70,7 @@ class Solver:
     ) -> None:
         if not 0 <= tie_tol <= 2**40:
             raise BadInputError(f"tie tolerance is {tie_tol}, but must be a number from 0 to 2^40")
-        self.program = program
+        self._program = program
         self.variant = variants.variant(variant, parameters)
         self.updates = variants.updates(updates)
         self.tie_tol = float(tie_tol)
@@ -76,13 +79,31 @@ class Solver:
         )
         self.dtype = variants.dtype(dtype)
         if self.dtype == "Mixed":
-            _demand_mixed(program)
+            _demand_mixed(program, program.game.payoff[:, 0])
         alternating, mixed = self.updates == "Alternating", self.dtype == "Mixed"
         self._engine = engine_for(
             program, self.variant.predict, alternating, self.tie_tol, mixed, devices.device(device)
         )
         self._variations = Variations(program)
+        self._paid: Paid | None = None
+        self._drawn: Drawn | None = None
+        self._is_stale = False  # whether payoffs or ranges were set that the engine has not got yet
         self.reset()
+
+    @property
+    def program(self) -> Program:
+        """The compiled game, with the payoffs and ranges that were set last."""
+        self._settle()
+        return self._program
+
+    def _settle(self) -> None:
+        """Hand the payoffs and ranges over that were set: once, however many calls set them."""
+        if not self._is_stale:
+            return
+        paid, drawn = self._paid or self._variations.paid, self._drawn or self._variations.drawn
+        self._program = self._variations.make(self._program, paid, drawn)
+        self._engine.take(self._program)
+        self._is_stale = False
 
     def reset(self) -> None:
         """Back to iteration 0, both players uniform; payoffs, ranges, locks and masks stay."""
@@ -93,11 +114,13 @@ class Solver:
 
     def step(self, iterations: int = 1) -> None:
         """Do exactly this many iterations."""
+        self._settle()
         self._engine.run(self.variant.tables(self.iteration, iterations))
         self.iteration += iterations
 
     def evaluate(self) -> Evaluation:
         """Value, bounds and exploitability of the average strategies, exactly."""
+        self._settle()
         if self.last_look is None or self.last_look.iteration != self.iteration:
             self.last_look = Look(self.iteration, self._engine.evaluate(self.average()))
         return self.last_look.evaluation
@@ -132,24 +155,22 @@ class Solver:
         """Other payoffs of player 0 from now on, (T,) in the order of `program.game.terminals`; player 1's keep the
         sum. What was learnt stays (`reset` forgets it). A solve from the start then equals, to the bit, one of the
         changed game compiled anew. Raises BadInputError for a wrong shape or numbers that are not finite."""
-        self._take(self._variations.payoffs(self.program, payoffs))
+        paid = self._variations.payoffs(payoffs)
+        if self.dtype == "Mixed":
+            _demand_mixed(self._program, paid.both[:, 0])
+        self._paid = paid
+        self._is_stale, self.last_look = True, None
 
     def set_root_ranges(self, first: Floats, second: Floats) -> None:
         """Scale the probability of every deal by a factor for what each player is dealt, in the order of
         `root_types`; relative to the game as compiled, not to earlier ranges. Raises BadInputError for a wrong shape,
         negative factors, or if nothing could be dealt."""
-        self._take(self._variations.ranges(self.program, first, second))
+        self._drawn = self._variations.ranges(first, second)
+        self._is_stale, self.last_look = True, None
 
     def root_types(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What each player can be dealt before the first move, by the information set it first acts in."""
         return self._variations.deals.names
-
-    def _take(self, program: Program) -> None:
-        if self.dtype == "Mixed":
-            _demand_mixed(program)
-        self.program = program
-        self._engine.take(program)
-        self.last_look = None
 
     def lock(self, infoset: int | str, strategy: Sequence[float] | Floats, player: int | None = None) -> None:
         """Hold an information set to a strategy (one probability for each action) from now on.
@@ -161,9 +182,11 @@ class Solver:
         self.last_look = None
 
     def mask(self, infoset: int | str, actions: Sequence[int | str], player: int | None = None) -> None:
-        """Forbid some actions of an information set, by position or by name, from now on. Raises BadInputError."""
+        """Forbid some actions of an information set, by position or by name, from now on; those that were forbidden
+        before stay so. What the average has learnt of them is forgotten. Raises BadInputError."""
         place = find(self.program, infoset, player)
-        self._engine.mask(place.player, place.infoset, allowed(self.program, place, actions))
+        before = self._engine.live_actions(place.player, place.infoset)
+        self._engine.mask(place.player, place.infoset, allowed(self.program, place, actions, before))
         self.last_look = None
 
     def free(self, infoset: int | str, player: int | None = None) -> None:
@@ -201,6 +224,7 @@ class Solver:
     def _advance(self, stop: Stop, most: int) -> int:
         """At most this many iterations towards a stop rule; returns how many it set out to do. A GPU looks, and stops,
         by itself."""
+        self._settle()
         look = getattr(self._engine, "look", None)
         if look is None:
             count = min(stop.target(self.iteration) - self.iteration, most)
@@ -263,12 +287,13 @@ class Solver:
         self._engine.restore(arrays)
 
 
-def _demand_mixed(program: Program) -> None:
-    """Raise BadInputError if a game cannot be solved in 32 bits, which hold numbers from about 1e-38 to 3e38."""
+def _demand_mixed(program: Program, payoffs: Floats) -> None:
+    """Raise BadInputError if a game cannot be solved with these payoffs of player 0 in 32 bits, which hold numbers from
+    about 1e-38 to 3e38."""
     name = program.game.name
     if program.form == "tree":
         raise BadInputError(f"game {name} is compiled to the tree form, which has no dtype Mixed")
-    largest = float(np.abs(program.game.payoff[:, 0] - program.shift).max())
+    largest = float(np.abs(payoffs - program.shift).max())
     if largest > 0 and not 1e-30 <= largest <= 1e30:
         raise BadInputError(
             f"game {name} has payoffs up to {largest:g}, but with dtype Mixed the largest must be from 1e-30 to 1e+30; "

@@ -190,6 +190,42 @@ def test_the_locked_strategy_is_the_average_even_where_it_is_never_reached() -> 
     assert solver.average()[0][at : at + 2].tolist() == [0.25, 0.75]
 
 
+def test_what_is_forbidden_stays_so_until_it_is_freed() -> None:
+    twice, once = (Solver(compile_game(builtin("liars-dice", {"faces": 2}))) for _ in range(2))
+    first = twice.program.game.infoset_actions[0]
+    twice.mask(0, [0])
+    twice.mask(0, [first[1]])
+    once.mask(0, [0, 1])
+    for solver in (twice, once):
+        solver.step(50)
+        assert solver.average()[0][:2].tolist() == [0.0, 0.0]
+    assert state(twice) == state(once)
+    with pytest.raises(BadInputError, match="would have no action left"):
+        twice.mask(0, first[2:])
+    twice.free(0)
+    twice.mask(0, [2])
+    assert twice.current()[0][:4].tolist() == [1 / 3, 1 / 3, 0.0, 1 / 3]
+    twice.free(0)
+    once.free(0)
+    twice.mask(0, [])  # forbids nothing
+    assert twice.settings() == once.settings()
+
+
+@pytest.mark.parametrize("form", ["sequence", "tree"])
+def test_the_average_forgets_what_is_forbidden(form: str) -> None:
+    solver = Solver(compile_game(builtin("kuhn"), form))
+    solver.step(100)
+    solver.mask("K:pb", ["bet"], player=0)  # a call with the king, which wins
+    plex = solver.program.plex[0]
+    at = int(plex.first[[solver.program.game.infoset_label[i] for i in plex.infoset].index("K:pb")])
+    assert solver.average()[0][at : at + 2].tolist() == [1.0, 0.0]
+    found = solver.evaluate()
+    assert found.lower <= found.value <= found.upper
+    solver.step(10)
+    assert solver.average()[0][at : at + 2].tolist() == [1.0, 0.0]
+    assert solver.exploitability() >= 0
+
+
 def test_a_freed_infoset_is_played_again() -> None:
     solver = Solver(compile_game(builtin("kuhn")))
     untouched = Solver(compile_game(builtin("kuhn")))

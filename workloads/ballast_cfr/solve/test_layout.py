@@ -67,6 +67,8 @@ def on_cpu(solver: Solver) -> Engine:
 def reference(solver: Solver, iterations: int) -> list[bytes]:
     """The iterations of a solver by the plain kernels, one information set after the other."""
     engine, states = on_cpu(solver), []
+    assert solver.program.matrix is not None
+    matrices = [(index(csr.start), index(csr.column), csr.value) for csr in solver.program.matrix]
     plans: list[Any] = []
     for player, plex in enumerate(engine.plex):
         regret, sigma, average = (array.copy() for array in engine.state[player])
@@ -79,7 +81,7 @@ def reference(solver: Solver, iterations: int) -> list[bytes]:
             first, parent, tie = engine.plex[player]
             regret, sigma, average = states[player]
             g = np.empty(len(sigma) + 1)
-            kernels.gradient(engine.exact[player], plans[1 - player], g)
+            kernels.gradient(matrices[player], plans[1 - player], g)
             for i in range(len(tie) - 1, -1, -1):
                 a, n = int(first[i]), int(first[i + 1] - first[i])
                 rates = (positive, negative, solver.variant.predict)

@@ -122,8 +122,14 @@ INLINE void value_of(const Arrays& a, u32 row0, const Share& s, const Share& oth
     wait_all(b);
 }
 
-// Exact value and best replies of the average strategies; the state is as before afterwards.
-__device__ __noinline__ Barrier evaluate(const Problem& q, const u32* d, Barrier b, u32 instance) {
+struct Look {
+    Barrier barrier;
+    bool met;
+};
+
+// Exact best replies to the average strategies, and whether they meet the target; the state is as before afterwards.
+// The strategies' own value is worked out only where the solve ends: at the last look, or where the target is met.
+__device__ __noinline__ Look evaluate(const Problem& q, const u32* d, Barrier b, u32 instance, bool last) {
     const Share s0 = place<0, false>(q, d, instance), s1 = place<1, false>(q, d + DESCRIPTOR, instance);
     double* found = q.found + 3 * instance;
     const u32 mine = warp_number();
@@ -131,16 +137,18 @@ __device__ __noinline__ Barrier evaluate(const Problem& q, const u32* d, Barrier
     for (u32 player = 0; player < 2; ++player) realise<REALISE_AVERAGE>(either(player, s0, s1), b, mine);
     arrive_all(b);
     wait_all(b);
-    value_of<VALUE>(q.player[0], instance * q.stride_row0[0], s0, s1, b, ROOTS_0, found, mine);
 #pragma unroll 1
     for (u32 player = 0; player < 2; ++player)
         value_of<BEST>(q.player[player], instance * q.stride_row0[player], either(player, s0, s1), either(!player, s0, s1), b,
                        player ? ROOTS_1 : ROOTS_0, found + 1 + player, mine);
+    const double lower = q.shift - __ldcg(found + 2), upper = q.shift + __ldcg(found + 1);
+    const bool met = (upper - lower) / 2 <= q.target;
+    if (last || met) value_of<VALUE>(q.player[0], instance * q.stride_row0[0], s0, s1, b, ROOTS_0, found, mine);
 #pragma unroll 1
     for (u32 player = 0; player < 2; ++player) realise<REALISE>(either(player, s0, s1), b, mine);
     arrive_all(b);
     wait_all(b);
-    return b;
+    return {b, met};
 }
 
 extern "C" __global__ void __launch_bounds__(NT, 1) solve(const __grid_constant__ Problem q) {
@@ -167,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(NT, 1) solve(const __grid_constant_
     u32 done = 0, look = 0;
     bool met = false;
     u32 next = q.n_looks ? q.looks[0] : ~0u;
-    if (q.iterations == 0 && q.n_looks) b = evaluate(q, descriptor[0], b, instance);
+    if (q.iterations == 0 && q.n_looks) b = evaluate(q, descriptor[0], b, instance, true).barrier;
     Rates soon = {0, 0, 0, q.predict};
     if (q.iterations) soon = {q.weight[0], q.positive[0], q.negative[0], q.predict};
     while (done < q.iterations && !met) {
@@ -176,11 +184,9 @@ extern "C" __global__ void __launch_bounds__(NT, 1) solve(const __grid_constant_
         soon = {q.weight[then], q.positive[then], q.negative[then], q.predict};
         iterate(s0, s1, b, rate, mine);
         if (++done == next) {
-            b = evaluate(q, descriptor[0], b, instance);
-            const double* found = q.found + 3 * instance;
-            const double lower = q.shift - __ldcg(found + 2), upper = q.shift + __ldcg(found + 1);
-            met = (upper - lower) / 2 <= q.target;
             next = ++look < q.n_looks ? q.looks[look] : ~0u;
+            const Look found = evaluate(q, descriptor[0], b, instance, look == q.n_looks);
+            b = found.barrier, met = found.met;
         }
     }
     put_back<0>(q, s0, instance);

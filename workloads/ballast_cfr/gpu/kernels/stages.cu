@@ -152,7 +152,8 @@ INLINE void match(const Share& s, const Rates& rate, u32 mine) {
         double m = regret + rate.predict * r;
         m = moves && m > 0.0 ? m : 0.0;
         const double total = ordered_sum(m, item);
-        if (item.count() > 3) m = (double)(REAL)m;  // the CPU's kernels keep these in the strategy until they divide
+        // the CPU's kernels keep these in the strategy until they divide
+        if (item.count() > 3 || item.live() < item.count()) m = (double)(REAL)m;
         const double next = total > 0.0 ? part_of(m, total) : uniform(item);
         if (moves) {
             s.regret[item.slot()] = regret;
