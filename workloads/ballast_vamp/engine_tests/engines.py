@@ -61,9 +61,19 @@ def variables(folder: Path, **more: str) -> dict[str, str]:
 
 def run(cases: list[Case], folder: Path) -> list[dict[str, Any]]:
     """Run engines one after the other in one process (importing vLLM takes longer than they do)."""
-    script = Path(__file__).with_name("run_engine.py")
+    results: list[dict[str, Any]] = _last_line("run_engine", cases, folder)
+    return results
+
+
+def restless(case: Case, folder: Path) -> dict[str, float]:
+    """One engine whose pages never rest, for some seconds: see restless.py."""
+    found: dict[str, float] = _last_line("restless", case, folder)
+    return found
+
+
+def _last_line(module: str, asked: Any, folder: Path) -> Any:
     done = subprocess.run(
-        [environment.python(), script, json.dumps(cases)],
+        [environment.python(), "-m", f"ballast_vamp.engine_tests.{module}", json.dumps(asked)],
         env=variables(folder, VLLM_ENABLE_V1_MULTIPROCESSING="0"),
         capture_output=True,
         text=True,
@@ -71,8 +81,7 @@ def run(cases: list[Case], folder: Path) -> list[dict[str, Any]]:
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    results: list[dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
-    return results
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @contextlib.contextmanager
