@@ -1,7 +1,7 @@
 """Run inside the environment that has vLLM: an engine whose pages never rest, under conversations that come back.
 
     python -m ballast_vamp.engine_tests.restless '{"model": DIR, "kv_bytes": N, "seed": 1,
-                                                  "seconds": 60, "async": true, "env": {"VAMP_ENABLE": "1", ...}}'
+                                                  "seconds": 60, "async": true, "options": {}, "env": {"VAMP_ENABLE": "1", ...}}'
 
 The controller's patience is cut to milliseconds, and now and then blocks are taken back though nothing is quiet;
 requests come in bursts, ask for what was said before, and are sometimes aborted. Every few steps the fake memory and
@@ -121,10 +121,9 @@ def main(case: dict[str, Any]) -> dict[str, float]:
         max_num_seqs=16,
         max_num_batched_tokens=256,
         kv_cache_memory_bytes=case["kv_bytes"],
-        block_size=32,
-        dtype="float32",
         async_scheduling=case["async"],
         seed=0,
+        **case["options"],
     )
     restless, until, steps = Restless(llm, random.Random(case["seed"])), time.monotonic() + case["seconds"], 0
     while time.monotonic() < until:
