@@ -1,7 +1,7 @@
 """Run inside the environment that has vLLM: an engine whose pages never rest, under conversations that come back.
 
-    python -m ballast_vamp.engine_tests.restless '{"model": DIR, "kv_bytes": N, "seed": 1,
-                                                  "seconds": 60, "async": true, "options": {}, "env": {"VAMP_ENABLE": "1", ...}}'
+    python -m ballast_vamp.engine_tests.restless '{"model": DIR, "kv_bytes": N, "seed": 1, "seconds": 60,
+                                                  "async": true, "options": {}, "env": {"VAMP_ENABLE": "1", ...}}'
 
 The controller's patience is cut to milliseconds, and now and then blocks are taken back though nothing is quiet;
 requests come in bursts, ask for what was said before, and are sometimes aborted. Every few steps the fake memory and
