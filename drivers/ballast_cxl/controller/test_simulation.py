@@ -234,6 +234,32 @@ async def test_a_retained_region_keeps_its_bytes_whenever_its_last_node_lets_go(
         assert found.server.all(CXL_REGION.kind) == []
 
 
+async def test_a_retained_region_whose_finalizer_was_taken_off_keeps_its_bytes(tmp_path: Path) -> None:
+    """The object is not there to be asked when the entry is found to have no owner; the ledger knows."""
+    found = cluster(tmp_path, 6, controllers=1)
+    kept = found.region("kept", "4Mi", reclaimPolicy="Retain")
+    late = found.region("late", "4Mi")
+    await found.converge()
+    found.server.put(late | {"spec": late["spec"] | {"reclaimPolicy": "Retain"}})  # decided later
+    await found.converge()
+    for name in ("kept", "late"):
+        (stored,) = [r for r in found.server.all(CXL_REGION.kind) if r["metadata"]["name"] == name]
+        found.server.put(stored | {"metadata": stored["metadata"] | {"finalizers": []}})
+        found.server.delete(CXL_REGION, "team-a", name)
+    for _ in range(4):
+        found.pass_time(1000)  # far longer than leakSeconds
+        await found.converge()
+    assert {e["message"][:8] for e in found.ledger()} == {"Retained"}
+    assert {e["state"] for e in found.ledger()} == {"Quarantined"}
+    assert len(found.memories()) == 2, "bytes that were to be kept are gone"
+    (blade,) = found.server.all(CXL_BLADE.kind)
+    found.server.put(blade | {"spec": blade["spec"] | {"releaseQuarantined": [kept["metadata"]["uid"]]}})
+    for _ in range(3):
+        found.pass_time(10)
+        await found.converge()
+    assert [e["name"] for e in found.ledger()] == ["late"]
+
+
 async def test_two_nodes_are_connected_one_after_the_other_without_waiting(tmp_path: Path) -> None:
     for seed in range(8):
         found = cluster(tmp_path / str(seed), seed, controllers=1)
