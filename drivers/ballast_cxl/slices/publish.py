@@ -41,6 +41,7 @@ class Publisher:
     _offered: set[str] = field(default_factory=set)
     _granted: dict[str, str] | None = None
     _right: dict[str, tuple[devices.Pool, list[tuple[str, str]]]] = field(default_factory=dict)  # nothing to write then
+    _made: dict[str, tuple[CXLBlade, set[str], dict[str, int], list[devices.Pool]]] = field(default_factory=dict)
 
     def changed(self) -> None:
         """Something that slices are made from is different."""
@@ -103,9 +104,21 @@ class Publisher:
         allocated = self._allocated()
         for blade in self.world.blades():
             if blade.metadata.deletion_timestamp is None:
-                found |= {pool.name: pool for pool in devices.pools(blade, leaving, allocated)}
-            measure(blade)
+                found |= {pool.name: pool for pool in self._pools(blade, leaving, allocated)}
+            else:
+                measure(blade)
         return found
+
+    def _pools(self, blade: CXLBlade, leaving: set[str], allocated: dict[str, int]) -> list[devices.Pool]:
+        """The blade's pools; the same ones for as long as nothing that they are made from is different."""
+        name, gone = blade.metadata.name, leaving & {entry.uid for entry in blade.status.reservations}
+        known = self._made.get(name)
+        if known and known[0] is blade and known[1:3] == (gone, allocated):
+            return known[3]
+        measure(blade)
+        made = devices.pools(blade, gone, allocated)
+        self._made[name] = (blade, gone, allocated, made)
+        return made
 
     def _allocated(self) -> dict[str, int]:
         """Claims that hold capacity of ours by the scheduler's own account."""
