@@ -239,6 +239,19 @@ async def test_a_pool_is_compared_anew_only_when_it_or_its_slices_changed(monkey
     assert compared == [1, 2, 2], "what somebody else wrote is not seen"
 
 
+def test_pools_are_made_anew_only_of_what_changed() -> None:
+    publisher = Publisher(None)  # type: ignore[arg-type]
+    seen = blade(entry("u1", range(4)))
+    first = publisher._pools(seen, set(), {})
+    assert publisher._pools(seen, {"of another blade"}, {}) is first
+    leaving = publisher._pools(seen, {"u1"}, {})
+    assert [one.name for one in first] == ["b0-regions", "b0"]
+    assert [one.name for one in leaving] == ["b0"]
+    assert publisher._pools(seen, set(), {}) == first
+    assert publisher._pools(seen, set(), {"a claim": 1}) is not first
+    assert [one.name for one in publisher._pools(blade(), set(), {})] == ["b0"], "a newer blade is not seen"
+
+
 def test_grants_are_those_of_regions_that_are_shared_by_name() -> None:
     def region(name: str, **spec: Any) -> Object:
         return {"metadata": {"namespace": "a", "name": name}, "spec": spec}
