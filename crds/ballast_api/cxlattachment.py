@@ -90,7 +90,10 @@ class CXLAttachment(Kind):
     plural: ClassVar[str] = "cxlattachments"
     namespaced: ClassVar[bool] = False
     short_names: ClassVar = ("cxla",)
-    selectable: ClassVar = (".spec.node",)  # a node plugin watches its own
+    selectable: ClassVar = (
+        ".spec.node",  # a node plugin watches its own
+        ".spec.region.uid",  # the region controller asks who has a region, of thousands
+    )
     columns: ClassVar = (
         Column("Namespace", ".spec.region.namespace"),
         Column("Region", ".spec.region.name"),

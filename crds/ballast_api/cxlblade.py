@@ -178,6 +178,11 @@ class Reservation(Model):
     claim: str | None = field(
         "Uid of the ResourceClaim whose allocation chose the blocks. Unset: the controller did.", absent=None
     )
+    retain: bool = field(
+        "Whether the bytes are kept, in quarantine, once the region is gone: its reclaimPolicy is Retain. It is read "
+        "here when somebody took the region's finalizer off.",
+        default=False,
+    )
     message: str | None = field("Why the blocks are in quarantine.", absent=None)
     attachments: list[LedgerAttachment] = field(
         "Nodes that are connected.", default_factory=list, list_map_keys=["node"], max_items=1024

@@ -34,11 +34,11 @@ class ControlPlane:
     def start_etcd(self) -> None:
         self._ensure(ETCD_NAME, [str(build.path(ETCD)), *_flags(etcd(self.layout))])
 
-    def start_api(self) -> None:
-        """Start the API server and wait until it is ready."""
+    def start_api(self, **flags: str) -> None:
+        """Start the API server and wait until it is ready. flags: further ones, for this run only."""
         policy = self.layout.state / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_POLICY))
-        self._ensure(API, [str(build.path(K8S)), API, *_flags(apiserver(self.layout))])
+        self._ensure(API, [str(build.path(K8S)), API, *_flags(apiserver(self.layout) | flags)])
         hint = f"see {self.daemons.log(API)}"
         shell.wait_for("the API server", self._ready, READY_SECONDS, hint)
 

@@ -72,9 +72,9 @@ class LocalCluster:
         """Kill the API server; etcd, controllers and nodes go on."""
         self.control_plane.stop_api()
 
-    def start_apiserver(self) -> None:
-        """Start the API server and wait until it is ready."""
-        self.control_plane.start_api()
+    def start_apiserver(self, **flags: str) -> None:
+        """Start the API server and wait until it is ready. flags: further ones, for this run only."""
+        self.control_plane.start_api(**flags)
 
     def load(self, archive: Path) -> None:
         """Import an image archive into every node, at the same time."""

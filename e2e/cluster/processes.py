@@ -34,7 +34,7 @@ class Process:
     def of(cls, pid: int) -> Process | None:
         """The process that has this pid now; None when there is none, or only its corpse."""
         fields = _stat(pid)
-        return None if fields is None or fields[0] in "ZX" else cls(pid, int(fields[19]))
+        return None if fields is None or (fields[0] in "ZX" and _alone(pid)) else cls(pid, int(fields[19]))
 
     @property
     def alive(self) -> bool:
@@ -61,6 +61,14 @@ def _stat(pid: int) -> list[str] | None:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def _alone(pid: int) -> bool:
+    """Whether the main thread is the last one: a corpse's other threads hold its ports and files until they end too."""
+    try:
+        return sum(1 for _ in (_PROC / str(pid) / "task").iterdir()) <= 1
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 class Daemons:

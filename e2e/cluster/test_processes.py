@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -71,3 +72,22 @@ def test_a_corpse_is_not_alive() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert Process.of(child.pid) is None
     child.wait()
+
+
+def test_a_corpse_whose_other_threads_run_is_alive() -> None:
+    """They hold its port until they end: an API server that was started at once then could not have it."""
+    code = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start();"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 10
+    while _state(child.pid) != "Z" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (_state(child.pid), Process.of(child.pid) is None) == ("Z", False)
+    child.kill()
+    child.wait()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

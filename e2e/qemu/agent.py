@@ -161,16 +161,19 @@ def _mapped(path: str, offset: int, size: int = WAY) -> mmap.mmap:
 
 
 def write_for_ever(path: str, offset: int) -> None:
-    """A value, then its number, in this order; small pieces, so that an end in the middle leaves a torn value."""
-    with _mapped(path, offset, 4 * WAY) as view:
-        (number,) = struct.unpack_from("<Q", view, 0)
+    """A value, then its number, in this order; small pieces, so that an end in the middle leaves a torn value.
+
+    The number is one store of eight bytes. `struct.pack_into` would write zeros first, and then byte by byte.
+    """
+    with _mapped(path, offset, 4 * WAY) as view, memoryview(view) as raw, raw.cast("Q") as words:
+        number = words[0]
         print("writing", flush=True)
         while True:
             number += 1
             piece, place = _pattern(number)[:4096], _place(number)
             for start in range(0, RECORD, 4096):
                 view[place + start : place + start + 4096] = piece
-            struct.pack_into("<Q", view, 0, number)
+            words[0] = number
 
 
 def serve(line: str) -> None:

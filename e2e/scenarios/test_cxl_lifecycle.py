@@ -45,6 +45,28 @@ def test_a_retained_region_keeps_its_blocks_until_an_administrator_lets_them_go(
 
 
 @pytest.mark.e2e
+def test_a_retained_region_whose_finalizer_was_taken_off_keeps_its_bytes(fabric: Fabric, space: Kube) -> None:
+    space.apply(cxl.region("kv", "64Mi", reclaimPolicy="Retain"))
+    made = space.until("cxlr", "kv", cxl.is_ready, 60)
+    uid = made["metadata"]["uid"]
+    fabric.scale(0)  # a controller puts it back at once
+    space.run("delete", "cxlr", "kv", "--wait=false")
+    space.patch("cxlr", "kv", {"metadata": {"finalizers": None}})
+    space.gone("cxlr", "kv", 60)
+    fabric.scale(1)
+    eventually(
+        lambda: [(e["uid"], e["state"]) for e in ledger(fabric)] == [(uid, "Quarantined")],
+        cxl.CHART_AGES["leakSeconds"] + 60,
+        lambda: f"not kept: {ledger(fabric)}",
+    )
+    assert "Retain" in ledger(fabric)[0]["message"]
+    assert len(fabric.emulator.memories()) == 1
+    fabric.admin.patch("cxlblade", "b0", {"spec": {"releaseQuarantined": [uid]}})
+    eventually(lambda: not ledger(fabric), 90, lambda: f"still held: {ledger(fabric)}")
+    fabric.admin.patch("cxlblade", "b0", {"spec": {"releaseQuarantined": []}})
+
+
+@pytest.mark.e2e
 def test_a_blade_is_emptied_without_pulling_memory_from_under_a_pod(fabric: Fabric, space: Kube) -> None:
     space.apply(cxl.region("kv", "64Mi"))
     space.until("cxlr", "kv", cxl.is_ready, 60)

@@ -58,6 +58,16 @@ class Emulator:
             self._process.wait(10)
             self._process = None
 
+    def exit_code(self) -> int | None:
+        """Exit code, or None while it runs."""
+        return self._process.poll() if self._process else None
+
+    def faults(self) -> list[Object]:
+        """What was asked for and has not happened yet."""
+        with urllib.request.urlopen(f"{self.url}/emulator/faults", timeout=10) as answer:
+            found: list[Object] = json.load(answer)
+        return found
+
     def fault(self, op: str, mode: str, times: int = 1, seconds: float = 0.0) -> None:
         """Have something go wrong the next time."""
         body = {"op": op, "mode": mode, "times": times, "seconds": seconds}

@@ -83,8 +83,10 @@ class OperatorProcess:
         return self._process.poll() if self._process else None
 
     @contextmanager
-    def kept_running(self) -> Iterator[None]:
-        """Start it, and start it again whenever it ends, as a kubelet does; `restarts` counts."""
+    def kept_running(self, **environment: str) -> Iterator[None]:
+        """Start it, and start it again whenever it ends, as a kubelet does; `restarts` counts.
+
+        Keyword arguments are further environment variables for the first run only."""
         over = threading.Event()
 
         def watch() -> None:
@@ -93,7 +95,7 @@ class OperatorProcess:
                     self.restarts += 1
                     self.start()
 
-        self.start()
+        self.start(**environment)
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:

@@ -197,7 +197,7 @@ class Blades:
                     await self.release.let_go(Held(blade, entry))
                     busy = True
             elif await self._ownerless(entry):
-                await self.release.step(entry.uid)
+                await self.release.step(entry.uid, retain=entry.retain)
                 busy = True
         return busy
 

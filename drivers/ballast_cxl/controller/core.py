@@ -20,7 +20,7 @@ from ballast_operator.objects import Key, Object, owner_key
 from ballast_operator.watched import Watched, own_key
 
 SOON_SECONDS = 0.5
-COMING, LEAVING = ("Pending", "Reserved", "Composing"), ("Draining", "Detaching", "Scrubbing")
+COMING = ("Pending", "Reserved", "Composing")
 
 
 @dataclass
@@ -68,13 +68,14 @@ class Controller:
         return list(found.keys(obj)) if found else []
 
     def _of_blade(self, obj: Object) -> list[Key]:
-        """The blade; regions of which it says something bad, and all that it evicts; and who waits for a ledger."""
+        """The blade; regions of which it says something bad, and all that it evicts; and who waits for a ledger, or for
+        a port."""
         self.publisher.changed()
         entries = (obj.get("status") or {}).get("reservations", [])
         evicts = obj["spec"].get("drain") == Drain.NO_EXECUTE.value
         bad = (ReservationState.LOST.value, ReservationState.QUARANTINED.value)
         stuck = [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in entries if evicts or e["state"] in bad]
-        return [*own_key(obj), *stuck, *self._waiting({entry["uid"] for entry in entries}), *self._held_up(entries)]
+        return [*own_key(obj), *stuck, *self._coming(), *turns(obj), *self._held_up(entries)]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]
@@ -101,7 +102,7 @@ class Controller:
         return keys
 
     def _of_quota(self, obj: Object) -> list[Key]:
-        return [*own_key(obj), *self._waiting(set())]
+        return [*own_key(obj), *self._coming()]
 
     def _held_up(self, entries: list[Object]) -> list[Key]:
         """Attachments that wait for another node's turn, of regions that nobody is at work on."""
@@ -113,13 +114,12 @@ class Controller:
             for key in own_key(obj)
         ]
 
-    def _waiting(self, held: set[str]) -> list[Key]:
-        """Regions that any ledger may help on, and those on their way out of this one. held: uids that it has."""
+    def _coming(self) -> list[Key]:
+        """Regions that any ledger may help on."""
         return [
             key
             for obj in self.cache.all(CXL_REGION)
-            if (phase := (obj.get("status") or {}).get("phase")) in COMING
-            or (phase in LEAVING and obj["metadata"]["uid"] in held)
+            if (obj.get("status") or {}).get("phase") in COMING
             for key in own_key(obj)
         ]
 
@@ -129,6 +129,22 @@ class Controller:
             if CXLAttachment.model_validate(obj).spec.node == node:
                 for key in self._of_attachment(obj):
                     self.world.queue.add(key)
+
+
+def turns(blade: Object) -> list[Key]:
+    """Regions whose turn it is to be overwritten: as many as ports are free, in the ledger's order."""
+    entries = (blade.get("status") or {}).get("reservations", [])
+    used = {attachment["port"] for entry in entries for attachment in entry.get("attachments", [])}
+    free = sum(port["name"] not in used for port in blade["spec"].get("ports", []))
+    idle = [
+        entry
+        for entry in entries
+        if entry["state"] == ReservationState.SCRUBBING.value
+        and not entry.get("zeroed")
+        and not entry.get("attachments")
+        and not entry.get("operation")
+    ]
+    return [Key(CXL_REGION.kind, entry["namespace"], entry["name"]) for entry in idle[:free]]
 
 
 def settled(attachment: Object) -> bool:

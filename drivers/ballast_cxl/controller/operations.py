@@ -161,6 +161,12 @@ def free_port(blade: CXLBlade, node: str) -> str | None:
     return next((port.name for port in blade.spec.ports if port.node == node and port.name not in used), None)
 
 
+def free_nodes(blade: CXLBlade) -> set[str]:
+    """Nodes that a port leads to which carries nothing, by the ledger."""
+    used = book.ports_in_use(blade.status)
+    return {port.node for port in blade.spec.ports if port.name not in used}
+
+
 def cabled(blade: CXLBlade) -> list[str]:
     """Nodes that a port of the blade leads to, by name."""
     return sorted({port.node for port in blade.spec.ports})

@@ -70,6 +70,7 @@ class Regions:
             await self.world.add_finalizer(CXL_REGION, obj, FINALIZER)
             if held is None:
                 held, fresh = await self._reserve(region)
+            held = await self._noted(held, region)
             if held.entry.state is ReservationState.RESERVED:
                 held = await operations.compose(self.world, held, begun=fresh)
             if not claimed(obj):
@@ -136,12 +137,23 @@ class Regions:
                 name=meta.name,
                 blocks=taken,
                 claim=wish.claim,
+                retain=retained(region),
             )
 
         written = await self.world.store.change(blade, step)
         entry = book.find(written.status, meta.uid)
         assert entry is not None
         return Held(written, entry), fresh
+
+    async def _noted(self, held: Held, region: CXLRegion) -> Held:
+        """The entry with the region's present reclaimPolicy."""
+        uid, wanted = region.metadata.uid, retained(region)
+        if held.entry.retain == wanted:
+            return held
+        written = await self.world.store.change(held.blade.metadata.name, lambda b: book.retain(b.status, uid, wanted))
+        entry = book.find(written.status, uid)
+        assert entry is not None
+        return Held(written, entry)
 
     async def _release(self, key: Key, obj: Object, region: CXLRegion) -> float | None:
         """The next thing to do for a region that was deleted."""
@@ -150,7 +162,7 @@ class Regions:
         uid, failure = region.metadata.uid, None
         await self._drop_claim(key, region)
         try:
-            step = await self.release.step(uid, retain=region.spec.reclaim_policy is ReclaimPolicy.RETAIN)
+            step = await self.release.step(uid, retain=retained(region))
         except book.Busy as busy:
             return max(SOON_SECONDS, busy.seconds)
         except (FabricError, book.Refused) as error:
@@ -220,6 +232,11 @@ class Regions:
         found = status.of(view)
         ATTACHMENTS.labels(key.namespace, key.name).set(found["attached"])
         await self.reporter.report(obj, found)
+
+
+def retained(region: CXLRegion) -> bool:
+    """Whether the region's bytes are kept until an administrator lets them go."""
+    return region.spec.reclaim_policy is ReclaimPolicy.RETAIN
 
 
 def claimed(obj: Object) -> bool:

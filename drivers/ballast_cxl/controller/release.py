@@ -11,7 +11,7 @@ from datetime import timedelta
 from ballast_api.cxlattachment import Purpose
 from ballast_api.cxlblade import ReservationState
 from ballast_cxl.controller import operations
-from ballast_cxl.controller.scrub import Scrubber
+from ballast_cxl.controller.scrub import PATIENT_SECONDS, Scrubber
 from ballast_cxl.controller.world import Held, World
 from ballast_cxl.ledger import book
 from ballast_cxl.resources import CXL_ATTACHMENT
@@ -43,6 +43,8 @@ class Release:
 
     async def step(self, uid: str, *, retain: bool = False) -> Step:
         """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure."""
+        if (known := self.world.holding(uid)) and self.scrubber.waits(known):
+            return Step("Scrubbing", "Scrubbing", "it waits for a port to a healthy node", again=PATIENT_SECONDS)
         held = await self.world.holding_now(uid)
         if held is None:
             return Step("Released", "Deleting", "its blocks are free", done=True)
@@ -67,7 +69,8 @@ class Release:
                 await self.world.client.delete(CXL_ATTACHMENT, meta)
         if using:
             nodes = ", ".join(a.spec.node for a in using)
-            return Step("Draining", "Draining", f"in use on {nodes}; it goes when the pods there have ended")
+            message = f"in use on {nodes}; it goes when the pods there have ended"
+            return Step("Draining", "Draining", message, PATIENT_SECONDS)
         if attachments or held.entry.attachments:
             nodes = ", ".join(sorted({a.spec.node for a in attachments} | set(operations.in_use_by(held))))
             await self._cut_off_strays(held, {a.spec.node for a in attachments})

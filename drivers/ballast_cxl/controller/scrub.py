@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ballast_api.cxlattachment import CXLAttachment, Purpose
+from ballast_api.cxlblade import ReservationState
 from ballast_cxl.controller import operations
 from ballast_cxl.controller.world import Held, World
 from ballast_cxl.ledger import book
@@ -22,6 +23,7 @@ from ballast_operator.objects import Object, parse_time
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 3.0
+PATIENT_SECONDS = 10.0  # where what a node says will wake us
 
 
 @dataclass
@@ -29,6 +31,14 @@ class Scrubber:
     """Drives the overwriting of one region on; it is over when the ledger says zeroed."""
 
     world: World
+
+    def waits(self, held: Held) -> bool:
+        """Whether nothing can be done for it until a port becomes free. The change of the ledger then wakes as many as
+        there are free ports; asking the API server and the appliance meanwhile, for each of many, would hold those up
+        that have one."""
+        entry = held.entry
+        idle = entry.state is ReservationState.SCRUBBING and not entry.zeroed and not entry.attachments
+        return idle and not self._late(held) and self._node(held, set()) is None
 
     async def step(self, held: Held) -> float:
         """The next thing to do, and the seconds after which to look again. Raises Refused when it takes too long."""
@@ -52,7 +62,7 @@ class Scrubber:
             log.warning("node %s did not overwrite %s: %s", ours.spec.node, entry.name, ours.status.node.message)
             await self.world.client.delete(CXL_ATTACHMENT, _meta(ours))
         self._refuse_when_late(held, ours.status.node.message or ours.status.message or "the node is not done")
-        return AGAIN_SECONDS
+        return PATIENT_SECONDS
 
     async def end(self, held: Held) -> bool:
         """Let the node go after the work; True when no CXLAttachment of the region is left."""
@@ -83,11 +93,8 @@ class Scrubber:
 
     def _node(self, held: Held, but: set[str]) -> str | None:
         """A node that is cabled, healthy and has a free port."""
-        candidates = [
-            node
-            for node in operations.cabled(held.blade)
-            if node not in but and self.world.nodes.alive(node) and operations.free_port(held.blade, node)
-        ]
+        free = sorted(operations.free_nodes(held.blade) - but)
+        candidates = [node for node in free if self.world.nodes.alive(node)]
         if not candidates:
             return None
         return candidates[held.entry.generation % len(candidates)]  # spread over the nodes
@@ -110,10 +117,13 @@ class Scrubber:
             if not error.conflict:  # somebody else did, or an old one is on its way out
                 raise
 
+    def _late(self, held: Held) -> bool:
+        since, limit = held.entry.retired, timedelta(seconds=self.world.settings.scrub_seconds)
+        return since is not None and self.world.clock() - parse_time(since) > limit
+
     def _refuse_when_late(self, held: Held, why: str) -> None:
-        since = held.entry.retired
         limit = self.world.settings.scrub_seconds
-        if since and self.world.clock() - parse_time(since) > timedelta(seconds=limit):
+        if self._late(held):
             raise book.Refused("ScrubFailed", f"not overwritten with zeros within {limit} s: {why}")
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ballast_cxl.controller.testing import Cluster
+from ballast_cxl.controller.testing import Cluster, SimulatedFabric
 from ballast_cxl.emulator.judge import judge
 from ballast_cxl.emulator.layout import BladeLayout
 from ballast_cxl.emulator.state import read
+from ballast_cxl.fabric.interface import Inventory
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, attachment_name
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
 
@@ -232,6 +233,55 @@ async def test_a_retained_region_keeps_its_bytes_whenever_its_last_node_lets_go(
         (entry,) = found.ledger()
         assert (entry["state"], entry["message"][:8], calls) == ("Quarantined", "Retained", calls)
         assert found.server.all(CXL_REGION.kind) == []
+
+
+async def test_a_retained_region_whose_finalizer_was_taken_off_keeps_its_bytes(tmp_path: Path) -> None:
+    """The object is not there to be asked when the entry is found to have no owner; the ledger knows."""
+    found = cluster(tmp_path, 6, controllers=1)
+    kept = found.region("kept", "4Mi", reclaimPolicy="Retain")
+    late = found.region("late", "4Mi")
+    await found.converge()
+    found.server.put(late | {"spec": late["spec"] | {"reclaimPolicy": "Retain"}})  # decided later
+    await found.converge()
+    for name in ("kept", "late"):
+        (stored,) = [r for r in found.server.all(CXL_REGION.kind) if r["metadata"]["name"] == name]
+        found.server.put(stored | {"metadata": stored["metadata"] | {"finalizers": []}})
+        found.server.delete(CXL_REGION, "team-a", name)
+    for _ in range(4):
+        found.pass_time(1000)  # far longer than leakSeconds
+        await found.converge()
+    assert {e["message"][:8] for e in found.ledger()} == {"Retained"}
+    assert {e["state"] for e in found.ledger()} == {"Quarantined"}
+    assert len(found.memories()) == 2, "bytes that were to be kept are gone"
+    (blade,) = found.server.all(CXL_BLADE.kind)
+    found.server.put(blade | {"spec": blade["spec"] | {"releaseQuarantined": [kept["metadata"]["uid"]]}})
+    for _ in range(3):
+        found.pass_time(10)
+        await found.converge()
+    assert [e["name"] for e in found.ledger()] == ["late"]
+
+
+async def test_regions_that_wait_for_a_port_ask_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight end at once and two ports lead anywhere: those whose turn it is not leave the appliance alone."""
+    blade = BladeLayout("b0", 2, 8, 1, 2)
+    found = Cluster(tmp_path, random.Random(8), controllers=1, blade=blade, contiguity="Required")
+    for number in range(8):
+        found.region(f"r{number}", "2Mi")
+    await found.converge()
+    looks, look = 0, SimulatedFabric.look
+
+    async def counted(self: SimulatedFabric) -> Inventory:
+        nonlocal looks
+        looks += 1
+        return await look(self)
+
+    monkeypatch.setattr(SimulatedFabric, "look", counted)
+    for number in range(8):
+        found.server.delete(CXL_REGION, "team-a", f"r{number}")
+    await found.converge()
+    assert (found.memories(), found.ledger()) == ({}, [])
+    print(f"{looks} looks at the appliance")
+    assert looks < 8 * 10, f"{looks} looks at the appliance for eight regions"
 
 
 async def test_two_nodes_are_connected_one_after_the_other_without_waiting(tmp_path: Path) -> None:

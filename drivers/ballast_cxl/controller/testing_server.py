@@ -118,7 +118,7 @@ class SimulatedClient:
         return [
             copy.deepcopy(obj)
             for obj in self.server.all(resource.kind)
-            if namespace is None or obj["metadata"].get("namespace") == namespace
+            if (namespace is None or obj["metadata"].get("namespace") == namespace) and selected(obj, fields)
         ]
 
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
@@ -164,3 +164,13 @@ class SimulatedClient:
     async def _done(self, answer: T) -> T:
         await self.turns.wait()
         return copy.deepcopy(answer)
+
+
+def selected(obj: Object, fields: str) -> bool:
+    """Whether a field selector such as `spec.node=n1` takes the object."""
+    if not fields:
+        return True
+    path, _, wanted = fields.partition("=")
+    for name in path.split("."):
+        obj = obj[name]
+    return str(obj) == wanted

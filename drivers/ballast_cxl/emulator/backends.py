@@ -120,13 +120,22 @@ class Qemu(Shm):
             async with Qmp(self.slots[port].socket) as qmp, asyncio.timeout(self.detach_seconds):
                 asked = False
                 while any(item["name"] == device for item in await qmp.run("qom-list", {"path": _PERIPHERAL})):
-                    if not asked:
-                        await qmp.run("device_del", {"id": device})
-                    asked = True
+                    asked = asked or await _let_go(qmp, device)
                     await asyncio.sleep(0.2)
         except (ConnectionError, FileNotFoundError):
             pass  # the guest is switched off, and the device went with it
         place.unlink()
+
+
+async def _let_go(qmp: "Qmp", device: str) -> bool:
+    """Ask the guest to let go of a device; False while it is still taking it in, which it says by a blinking light."""
+    try:
+        await qmp.run("device_del", {"id": device})
+    except OSError as error:
+        if "guest is busy" not in str(error):
+            raise
+        return False
+    return True
 
 
 _PERIPHERAL = "/machine/peripheral"

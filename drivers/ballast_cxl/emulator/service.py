@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 
 from aiohttp import web
 
@@ -61,6 +62,9 @@ def levers(appliance: Appliance) -> list[web.RouteDef]:
             return web.Response(status=400, text=str(error))
         return web.Response(status=204)
 
+    async def waiting(_: web.Request) -> web.Response:
+        return web.json_response([asdict(fault) for fault in appliance.faults.waiting])
+
     async def calm(_: web.Request) -> web.Response:
         appliance.faults.waiting.clear()
         return web.Response(status=204)
@@ -82,6 +86,7 @@ def levers(appliance: Appliance) -> list[web.RouteDef]:
 
     return [
         web.post("/emulator/faults", fault),
+        web.get("/emulator/faults", waiting),
         web.delete("/emulator/faults", calm),
         web.post("/emulator/blades/{blade}/power-cycle", power_cycle),
         web.get("/emulator/state", state),

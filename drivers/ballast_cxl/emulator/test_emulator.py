@@ -1,15 +1,17 @@
 """The emulated appliance over HTTP, asked by the clients that the controller uses; each trap, and how it is survived."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from ballast_cxl.emulator.appliance import Appliance
-from ballast_cxl.emulator.backends import Shm
+from ballast_cxl.emulator.backends import Qemu, Shm, Slot
 from ballast_cxl.emulator.faults import Fault, Faults
 from ballast_cxl.emulator.judge import judge
 from ballast_cxl.emulator.layout import BladeLayout, Quirks
@@ -234,3 +236,28 @@ def test_a_blade_that_is_not_well_described_is_refused(text: str) -> None:
 def test_a_quirk_that_there_is_none_of_is_refused() -> None:
     with pytest.raises(ValueError, match="unkind is none of"):
         Quirks.parse("unkind,cma")
+
+
+async def test_a_device_that_a_guest_is_still_taking_in_is_unplugged_when_it_has(tmp_path: Path) -> None:
+    """QEMU refuses to unplug for the seconds in which a guest's power indicator blinks."""
+    monitor, there, refusals = tmp_path / "qmp", {"dev1"}, ["guest is busy (power indicator blinking)"] * 2
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"{}\n")
+        while line := await reader.readline():
+            command = json.loads(line)["execute"]
+            answer: dict[str, Any] = {"return": {}}
+            if command == "qom-list":
+                answer = {"return": [{"name": name} for name in there]}
+            elif command == "device_del" and refusals:
+                answer = {"error": {"desc": f"Hot-unplug failed: {refusals.pop()}"}}
+            elif command == "device_del":
+                there.clear()
+            writer.write(json.dumps(answer).encode() + b"\n")
+
+    place = tmp_path / "ports" / "p0" / "aa"
+    place.parent.mkdir(parents=True)
+    place.write_text("1")
+    async with await asyncio.start_unix_server(serve, monitor):
+        await Qemu(tmp_path, slots={"p0": Slot(monitor, "rp0")}).unplug("p0", "aa")
+        assert (there, refusals, place.exists()) == (set(), [], False)

@@ -66,7 +66,15 @@ def ports_in_use(book: CXLBladeStatus) -> set[str]:
 
 
 def reserve(
-    book: CXLBladeStatus, actor: Actor, *, uid: str, namespace: str, name: str, blocks: Sequence[int], claim: str | None
+    book: CXLBladeStatus,
+    actor: Actor,
+    *,
+    uid: str,
+    namespace: str,
+    name: str,
+    blocks: Sequence[int],
+    claim: str | None,
+    retain: bool = False,
 ) -> CXLBladeStatus:
     """Take blocks for a region, and with them the right to compose it. Raises Overlap if one of them is held."""
     if find(book, uid):
@@ -85,11 +93,17 @@ def reserve(
         generation=book.epoch,
         state=ReservationState.RESERVED,
         claim=claim,
+        retain=retain,
         operation="Compose",
         holder=actor.name,
         deadline=_deadline(actor),
     )
     return book.model_copy(update={"reservations": [*book.reservations, entry]})
+
+
+def retain(book: CXLBladeStatus, uid: str, wanted: bool) -> CXLBladeStatus:
+    """Write down whether the region's bytes outlive it, for when its object is not there to be asked any more."""
+    return _change(book, _need(book, uid), retain=wanted)
 
 
 def begin(book: CXLBladeStatus, actor: Actor, uid: str, operation: str) -> CXLBladeStatus:

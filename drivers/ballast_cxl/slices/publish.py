@@ -40,6 +40,8 @@ class Publisher:
     _listed_at: float = 0.0
     _offered: set[str] = field(default_factory=set)
     _granted: dict[str, str] | None = None
+    _right: dict[str, tuple[devices.Pool, list[tuple[str, str]]]] = field(default_factory=dict)  # nothing to write then
+    _made: dict[str, tuple[CXLBlade, set[str], dict[str, int], list[devices.Pool]]] = field(default_factory=dict)
 
     def changed(self) -> None:
         """Something that slices are made from is different."""
@@ -77,9 +79,20 @@ class Publisher:
         for name in by_pool.keys() - wanted.keys():
             await self._do(pools.withdrawn(by_pool[name]))
         for name, pool in wanted.items():
-            await self._do(pools.writes(pool, by_pool.get(name, []), owner))
+            await self._bring(pool, by_pool.get(name, []), owner)
             self._tell(self._offered | devices.offered_uids([pool]))  # there may be many more pools to write
         self._tell(devices.offered_uids(wanted.values()))
+
+    async def _bring(self, pool: devices.Pool, stored: list[Object], owner: Object | None) -> None:
+        """Bring one pool to what it should be. Most are as they were when nothing was to be done, and comparing them
+        device by device again, of a thousand regions at every change of one, took more time than all else."""
+        now = (pool, sorted((obj["metadata"]["name"], obj["metadata"]["resourceVersion"]) for obj in stored))
+        if self._right.get(pool.name) == now:
+            return
+        if writes := pools.writes(pool, stored, owner):
+            await self._do(writes)
+        else:
+            self._right[pool.name] = now
 
     def _wanted(self) -> dict[str, devices.Pool]:
         leaving = {
@@ -91,9 +104,21 @@ class Publisher:
         allocated = self._allocated()
         for blade in self.world.blades():
             if blade.metadata.deletion_timestamp is None:
-                found |= {pool.name: pool for pool in devices.pools(blade, leaving, allocated)}
-            measure(blade)
+                found |= {pool.name: pool for pool in self._pools(blade, leaving, allocated)}
+            else:
+                measure(blade)
         return found
+
+    def _pools(self, blade: CXLBlade, leaving: set[str], allocated: dict[str, int]) -> list[devices.Pool]:
+        """The blade's pools; the same ones for as long as nothing that they are made from is different."""
+        name, gone = blade.metadata.name, leaving & {entry.uid for entry in blade.status.reservations}
+        known = self._made.get(name)
+        if known and known[0] is blade and known[1:3] == (gone, allocated):
+            return known[3]
+        measure(blade)
+        made = devices.pools(blade, gone, allocated)
+        self._made[name] = (blade, gone, allocated, made)
+        return made
 
     def _allocated(self) -> dict[str, int]:
         """Claims that hold capacity of ours by the scheduler's own account."""
@@ -132,6 +157,8 @@ class Publisher:
     def _tell(self, offered: set[str]) -> None:
         """Have the regions looked after that are offered now and were not, or no longer."""
         changed = self._offered ^ offered
+        if not changed:
+            return
         self._offered = offered
         for obj in self.world.cache.all(CXL_REGION):
             if obj["metadata"]["uid"] in changed:

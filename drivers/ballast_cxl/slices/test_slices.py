@@ -1,5 +1,6 @@
 """What the scheduler is offered, and how stored slices are brought there."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from ballast_api.cxlblade import CXLBlade
 from ballast_cxl.grid import Grid
 from ballast_cxl.slices import devices, gates, pools
-from ballast_cxl.slices.publish import grants
+from ballast_cxl.slices.publish import Publisher, grants
 from ballast_operator.objects import Object
 
 ROW = 4
@@ -216,6 +217,39 @@ async def test_a_feature_gate_that_is_off_is_refused_by_its_name(dropped: str, g
 
 async def test_with_all_gates_on_nothing_is_said() -> None:
     await gates.demand(Gateless())  # type: ignore[arg-type]
+
+
+async def test_a_pool_is_compared_anew_only_when_it_or_its_slices_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def writes(pool: devices.Pool, stored: Sequence[Object], owner: Object | None) -> list[pools.Write]:
+        compared.append(len(pool.devices))
+        return []
+
+    monkeypatch.setattr(pools, "writes", writes)
+    publisher = Publisher(None)  # type: ignore[arg-type]
+    slices = [{"metadata": {"name": "s", "resourceVersion": "1"}}]
+    await publisher._bring(many("a"), slices, None)
+    await publisher._bring(many("a"), slices, None)
+    assert compared == [1]
+    await publisher._bring(many("a", "b"), slices, None)
+    assert compared == [1, 2], "a device more is not seen"
+    slices[0]["metadata"]["resourceVersion"] = "2"
+    await publisher._bring(many("a", "b"), slices, None)
+    assert compared == [1, 2, 2], "what somebody else wrote is not seen"
+
+
+def test_pools_are_made_anew_only_of_what_changed() -> None:
+    publisher = Publisher(None)  # type: ignore[arg-type]
+    seen = blade(entry("u1", range(4)))
+    first = publisher._pools(seen, set(), {})
+    assert publisher._pools(seen, {"of another blade"}, {}) is first
+    leaving = publisher._pools(seen, {"u1"}, {})
+    assert [one.name for one in first] == ["b0-regions", "b0"]
+    assert [one.name for one in leaving] == ["b0"]
+    assert publisher._pools(seen, set(), {}) == first
+    assert publisher._pools(seen, set(), {"a claim": 1}) is not first
+    assert [one.name for one in publisher._pools(blade(), set(), {})] == ["b0"], "a newer blade is not seen"
 
 
 def test_grants_are_those_of_regions_that_are_shared_by_name() -> None:
