@@ -114,6 +114,8 @@ def test_an_interrupted_bench_keeps_the_runs_that_it_had(
     closed = []
 
     main_thread = threading.main_thread().ident or 0
+    # Where the tests themselves run in the background, the signal is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def run(task: Task, _: str | None) -> Generator[dict[str, Any] | None]:
         try:
@@ -128,7 +130,10 @@ def test_an_interrupted_bench_keeps_the_runs_that_it_had(
     monkeypatch.setattr(arms, "run", run)
     path = tmp_path / "r.json"
     command = ["replay", *SMALL, "--arms", "plain,vamp", "--runs", "2", "--one-start", "--pressure", "1.5"]
-    assert main([*command, "--json", str(path)]) == 1
+    try:
+        assert main([*command, "--json", str(path)]) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert closed == ["plain"]
     result = json.loads(path.read_text())
     assert [len(arm["runs"]) for arm in result["arms"].values()] == [1]
