@@ -147,11 +147,15 @@ def run(task: Task, gpu: str | None = None) -> Generator[dict[str, Any] | None]:
 
 
 def _answers(process: subprocess.Popen[bytes], lines: TextIO) -> Generator[dict[str, Any] | None]:
-    """A line is one outcome; it is written whole."""
+    """A line is one outcome. It is long, so a look may find a part of it."""
+    line = ""
     while True:
         ended = process.poll() is not None
-        for line in lines:
-            yield json.loads(line)
+        for part in lines:
+            line += part
+            if line.endswith("\n"):
+                yield json.loads(line)
+                line = ""
         if ended:
             return
         yield None

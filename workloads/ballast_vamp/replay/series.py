@@ -54,8 +54,9 @@ class Series:
                     for done in as_completed(at_once):
                         done.result()
             except KeyboardInterrupt:
-                self._enough.set()
                 self.broken["the bench"] = "the bench was interrupted: arms have fewer runs than were asked for"
+            finally:
+                self._enough.set()  # whatever ended it, no engine goes on
         if not any(self.runs.values()):
             raise ReplayError(f"no arm came to an end: {'; '.join(self.broken.values())}")
         self._store()
