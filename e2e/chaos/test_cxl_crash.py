@@ -23,8 +23,6 @@ from e2e.support.operator import OperatorProcess, account_kubeconfig
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3000)]
 
-NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
-QUIRKS = "global-mutex,rounding,one-connection,substring-ids,first-connection-only,amnesia,trusting"
 SHORT = {"BALLAST_CXL_CALL_SECONDS": "3", "BALLAST_CXL_OPERATION_SECONDS": "6"}
 BUDGET_SECONDS = 60.0
 MOST = 80  # far more steps than a life has; the matrix ends at the first one that is not reached
@@ -63,11 +61,11 @@ def yard(
 ) -> Iterator[Yard]:
     folder = tmp_path_factory.mktemp("crash")
     cxl.prepare_namespace(admin)
-    deploy(admin, images, *NOBODY)
+    deploy(admin, images, *cxl.NOBODY)
     rights = account_kubeconfig(admin, folder / "controller.kubeconfig", account="ballast-cxl")
     controller = cxl.controller(rights, folder / "controller.log", **SHORT)
     with (
-        cxl.emulator(local, "crash", "c0=4x16x1,ports=8", quirks=QUIRKS) as emulated,
+        cxl.emulator(local, "crash", "c0=4x16x1,ports=8", quirks=cxl.EVERY_TRAP) as emulated,
         plugins(admin, local, emulated.root, folder) as found,
     ):
         with controller:

@@ -12,7 +12,6 @@ from e2e.support.chart import deploy
 from e2e.support.kube import Kube, eventually
 from e2e.support.operator import OperatorProcess, account_kubeconfig
 
-NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
 GATES = ("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRAPartitionableDevices")
 
 
@@ -22,7 +21,7 @@ def rights(
 ) -> Iterator[Path]:
     """The controller's account; the API server is as it was afterwards."""
     cxl.prepare_namespace(admin)
-    deploy(admin, images, *NOBODY)
+    deploy(admin, images, *cxl.NOBODY)
     try:
         yield account_kubeconfig(admin, tmp_path_factory.mktemp("gates") / "kubeconfig", account="ballast-cxl")
     finally:

@@ -22,8 +22,6 @@ from e2e.support.kube import Kube, Object, eventually
 from e2e.support.operator import OperatorProcess, account_kubeconfig
 
 CLIENTS = 8
-NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
-QUIRKS = "global-mutex,rounding,one-connection,substring-ids,first-connection-only,amnesia,trusting"
 PATIENCE = 600
 
 
@@ -74,11 +72,11 @@ def field(
 ) -> Iterator[Field]:
     folder = tmp_path_factory.mktemp("race")
     cxl.prepare_namespace(admin)
-    deploy(admin, images, *NOBODY)
+    deploy(admin, images, *cxl.NOBODY)
     rights = account_kubeconfig(admin, folder / "controller.kubeconfig", account="ballast-cxl")
     nodes = [node.name for node in local.nodes]
     with (
-        cxl.emulator(local, "race", "r0=4x16x1,ports=80", "r1=4x16x1,ports=140", quirks=QUIRKS) as emulated,
+        cxl.emulator(local, "race", "r0=4x16x1,ports=80", "r1=4x16x1,ports=140", quirks=cxl.EVERY_TRAP) as emulated,
         plugins(admin, local, emulated.root, folder) as found,
         ExitStack() as stack,
     ):

@@ -28,7 +28,6 @@ from e2e.support.kube import Kube, Object, eventually
 from e2e.support.operator import SYSTEM, OperatorProcess, account_kubeconfig
 
 NODES, BLADES, REGIONS = 256, 16, 1000
-NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
 MOST_DEVICES_WITH_TAINTS = 64  # of a ResourceSlice, where the API allows taints or counters
 PUBLISH_SECONDS, QUIET_SECONDS = 10.0, 60
 POLL_SECONDS = 3  # asking for a thousand objects all the time takes the processors from those that are measured
@@ -60,7 +59,7 @@ def node(number: int) -> Object:
 @pytest.fixture
 def park(admin: Kube, images: dict[str, str], local: LocalCluster, tmp_path: Path) -> Iterator[Park]:
     cxl.prepare_namespace(admin)
-    deploy(admin, images, *NOBODY)
+    deploy(admin, images, *cxl.NOBODY)
     rights = account_kubeconfig(admin, tmp_path / "controller.kubeconfig", account="ballast-cxl")
     each = NODES // BLADES
     texts = [f"s{number:02d}=4x64x1,ports={each}" for number in range(BLADES - 1)] + [f"wide=4x64x1,ports={NODES}"]

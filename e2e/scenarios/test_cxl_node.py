@@ -16,7 +16,7 @@ from ballast_cxl.node.faults import STEPS
 from e2e.cluster.local import LocalCluster
 from e2e.support.audit import Audit, forbidden
 from e2e.support.chart import deploy
-from e2e.support.cxl import Emulator, blade, controller, emulator, prepare_namespace, region
+from e2e.support.cxl import NOBODY, Emulator, blade, controller, emulator, prepare_namespace, region
 from e2e.support.cxl_node import ACCOUNT, NodePlugin, alive, attachments, plugins
 from e2e.support.fixtures import Namespaces
 from e2e.support.kube import Kube, Object, Refused, eventually, is_true
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.e2e
 
 CLASS = "node-tests"
 MIB = 1 << 20
-NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
 SELECTOR = (
     'device.attributes["cxl.ballast.dev"].namespace == "{namespace}" && '
     'device.attributes["cxl.ballast.dev"].name == "{name}"'

@@ -21,6 +21,9 @@ from e2e.support.operator import OperatorProcess
 
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 TOOLBOX = "docker.io/ballast/toolbox:1"
+# Chart values with which only rights and policies are there: tests run the controller and the plugins themselves.
+NOBODY = ("cxl.enabled=true", "cxl.controller.replicas=0", "cxl.node.nodeSelector.none=such")
+EVERY_TRAP = "global-mutex,rounding,one-connection,substring-ids,first-connection-only,amnesia,trusting"
 
 
 class Emulator:
