@@ -29,12 +29,14 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[api.Cluster]:
     """A cluster with every add-on. One that was not up before is taken down afterwards: tests leave nothing behind."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     there = api.exists()
-    with capture.global_and_fixture_disabled():  # it may take minutes the first time: let people see why
-        found = api.ensure(api.ALL_ADDONS)
-    yield found
-    if not there:
-        with capture.global_and_fixture_disabled():
-            api.remove()
+    try:
+        with capture.global_and_fixture_disabled():  # it may take minutes the first time: let people see why
+            found = api.ensure(api.ALL_ADDONS)
+        yield found
+    finally:
+        if not there:
+            with capture.global_and_fixture_disabled():
+                api.remove()
 
 
 @pytest.fixture(scope="session")

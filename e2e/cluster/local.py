@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from e2e.cluster import control_plane
 from e2e.cluster.control_plane import ControlPlane
@@ -16,6 +17,8 @@ from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT, Layout
 from e2e.cluster.node import Node
 from e2e.cluster.processes import Daemons
+
+NODE_PARTS = ("init", "containerd", "kubelet", "kube-proxy")
 
 
 class LocalCluster:
@@ -53,8 +56,7 @@ class LocalCluster:
 
     def expected(self) -> list[str]:
         """Names of the daemons of a whole cluster, add-ons apart."""
-        parts = ("init", "containerd", "kubelet", "kube-proxy")
-        return [*control_plane.NAMES, *(f"{n.name}-{part}" for n in self.nodes for part in parts)]
+        return [*control_plane.NAMES, *(f"{n.name}-{part}" for n in self.nodes for part in NODE_PARTS)]
 
     def unready(self, since: datetime | None = None) -> list[str]:
         """Nodes that are not Ready, or were last heard of before `since`: a dead node stays Ready for a while."""
@@ -67,6 +69,33 @@ class LocalCluster:
         # In whole seconds, as the API server keeps these times.
         earliest = since.replace(microsecond=0) if since else datetime.min.replace(tzinfo=UTC)
         return [n.name for n in self.nodes if n.name not in ready or ready[n.name] < earliest]
+
+    def symptoms(self) -> str:
+        """What each node that is not Ready says of itself, for an error message: the condition, or how its log ends."""
+        said = {
+            node["metadata"]["name"]: f"{condition['reason']}: {condition['message']}"
+            for node in self.kubectl.get("nodes")["items"]
+            for condition in node["status"]["conditions"]
+            if condition["type"] == "Ready"
+        }
+        return "; ".join(self._symptoms(name, said) for name in self.unready())
+
+    def _symptoms(self, name: str, said: Mapping[str, str]) -> str:
+        ended = [part for part in NODE_PARTS if not self.daemons.get(f"{name}-{part}")]
+        words = f"{name} says {said[name]}" if name in said else f"{name} never joined"
+        words += f", {' and '.join(ended)} ended" if ended else ""
+        logs = (
+            f"the log of its {part} ends: {self.daemons.last_words(f'{name}-{part}')}" for part in ended or ["kubelet"]
+        )
+        return f"{words}; {'; '.join(logs)}"
+
+    def pods_at_fault(self) -> str:
+        """The system's pods that are not Ready, with what was last said of them, for an error message."""
+        events = self.kubectl.get("events", "-n", "kube-system")["items"]
+        last = {event["involvedObject"]["name"]: event["message"] for event in events}
+        pods = [pod for pod in self.kubectl.get("pods", "-n", "kube-system")["items"] if not _is_ready(pod)]
+        names = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods]
+        return "; ".join(f"{name} is {phase}: {last.get(name, 'no event')}" for name, phase in names)
 
     def stop_apiserver(self) -> None:
         """Kill the API server; etcd, controllers and nodes go on."""
@@ -88,6 +117,10 @@ def each(action: Callable[[Node], object], nodes: Iterable[Node]) -> None:
     with ThreadPoolExecutor() as pool:
         for future in [pool.submit(action, node) for node in nodes]:
             future.result()
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
 
 
 def _time(text: str) -> datetime:

@@ -47,10 +47,13 @@ def failed(argv: Sequence[Arg], code: int, output: str) -> ClusterError:
     return ClusterError(f"`{words}` ended with code {code}: {tail or 'it said nothing'}")
 
 
-def wait_for(what: str, ready: Callable[[], bool], seconds: float, hint: str = "", every: float = 0.1) -> None:
-    """Ask `ready` until it says yes; a ClusterError after `seconds`."""
+def wait_for(
+    what: str, ready: Callable[[], bool], seconds: float, hint: str | Callable[[], str] = "", every: float = 0.1
+) -> None:
+    """Ask `ready` until it says yes; a ClusterError after `seconds`, with the hint, which may be made only then."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
-            raise ClusterError(f"{what} was not there after {seconds:.0f} s{'; ' + hint if hint else ''}")
+            words = hint if isinstance(hint, str) else hint()
+            raise ClusterError(f"{what} was not there after {seconds:.0f} s{'; ' + words if words else ''}")
         time.sleep(every)

@@ -175,8 +175,10 @@ def test_a_node_that_is_off_is_noticed_and_leaves_no_process(checkout: Path) -> 
     assert not machine.snapshot(node.layout.cgroup)["cgroups"]
     assert Process.of(inside.pid) is None
     until(lambda: made.unready() == ["node1"], 90)
+    assert "init and containerd and kubelet and kube-proxy ended; the log of its init ends: " in made.symptoms()
     node.start()
     until(lambda: made.unready() == [])
+    assert made.symptoms() == ""
 
 
 def test_the_api_server_can_go_and_come_back(checkout: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from e2e.cluster import build, host, network, pki, preflight, seed, shell, static_images, tools
@@ -15,7 +16,7 @@ from e2e.cluster.local import LocalCluster, each
 from e2e.cluster.steps import Steps
 from e2e.cluster.versions import CONTAINERD, CORE, CTR, K8S, SHIM
 
-READY_SECONDS = 90
+READY_SECONDS = 240  # a few on an idle machine, minutes where the disk is still busy with what was built just now
 
 
 def up(addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checkout: Path = CHECKOUT) -> LocalCluster:
@@ -78,8 +79,7 @@ def _start_nodes(cluster: LocalCluster, steps: Steps) -> None:
         each(lambda node: node.start(), cluster.nodes)
     with steps.step("nodes Ready"):
         names = ", ".join(n.name for n in cluster.nodes)
-        hint = f"see {cluster.daemons.log('node1-kubelet')}"
-        shell.wait_for(f"Ready of {names}", lambda: not cluster.unready(since), READY_SECONDS, hint, 0.2)
+        shell.wait_for(f"Ready of {names}", lambda: not cluster.unready(since), READY_SECONDS, cluster.symptoms, 0.2)
 
 
 def _start_addons(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) -> None:
@@ -96,8 +96,8 @@ def _start_addons(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) 
             if addon.on_node:
                 each(addon.on_node, cluster.nodes)
         for addon in addons:
-            hint = "see `kubectl -n kube-system describe pods`"
-            shell.wait_for(f"add-on {addon.name}", lambda a=addon: a.ready(cluster.kubectl), READY_SECONDS, hint, 0.3)  # type: ignore[misc]
+            ready = partial(addon.ready, cluster.kubectl)
+            shell.wait_for(f"add-on {addon.name}", ready, READY_SECONDS, cluster.pods_at_fault, 0.3)
     known = cluster.layout.state / "addons.json"
     known.write_text(json.dumps(sorted({*cluster.addons, *(a.name for a in addons)})))
 
