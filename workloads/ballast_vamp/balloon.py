@@ -20,6 +20,7 @@ class Balloon:
         self.virtual = len(pool.blocks)
         self.physical = min(physical, self.virtual)
         self.cut = self.physical
+        self.told = False  # those who copy from blocks that no request holds, of the blocks that are all held
         self._held: set[int] = set()
         for block in pool.blocks[self.physical :]:
             pool.free_block_queue.remove(block)
@@ -53,7 +54,7 @@ class Balloon:
 
     def begin_shrink(self, cut: int) -> None:
         """Take back blocks from `cut` on: nobody gets them, and nobody finds a prefix in them, from now on."""
-        self.cut = max(1, min(cut, self.physical))
+        self.cut, self.told = max(1, min(cut, self.physical)), False
         self.pool.evict_blocks({block.block_id for block in self.pool.blocks[self.cut : self.physical]})
         self.sweep()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -34,6 +34,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.prepend_n": ("self", "blocks"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.remove": ("self", "block"),
     "vllm.v1.core.kv_cache_utils:get_block_hash": ("key",),
+    "vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler:"
+    "OffloadingConnectorScheduler.build_connector_meta": ("self", "scheduler_output"),
     "vllm.v1.worker.gpu_worker:Worker.load_model": ("self", "load_dummy_weights"),
     "vllm.v1.worker.gpu_worker:Worker.determine_available_memory": ("self",),
     "vllm.v1.worker.gpu_worker:Worker.initialize_from_config": ("self", "kv_cache_config"),
@@ -197,6 +199,22 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
     """Blocks that one request of the greatest length takes."""
     specs = [group.kv_cache_spec for group in config.kv_cache_groups]
     return sum(-(-spec.max_memory_usage_bytes(vllm_config) // spec.page_size_bytes) for spec in specs)
+
+
+def copiers(connector: Any) -> list[Any]:
+    """Scheduler halves of the KV connectors that copy blocks which their requests have given back already. They see to
+    it that a copy was made only before somebody else gets the block."""
+    if connector is None:
+        return []
+    from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
+
+    parts = getattr(connector, "_connectors", [connector])  # vLLM's MultiConnector has several
+    return [part.connector_scheduler for part in parts if isinstance(part, OffloadingConnector)]
+
+
+def hand_to_somebody_else(copier: Any, blocks: Iterable[int]) -> None:
+    """Have copies from these blocks made before the next step runs, those that are not even planned yet included."""
+    copier._current_batch_allocated_block_ids.update(blocks)
 
 
 def plain_hash(block: Any) -> Any:

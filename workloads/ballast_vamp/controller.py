@@ -64,9 +64,15 @@ class Now:
     fetches: bool = False
 
 
+def _nobody(_: range) -> bool:
+    return False
+
+
 @dataclass
 class Controller:
-    """observe asks the ranks for an Outlook on so many more blocks."""
+    """observe asks the ranks for an Outlook on so many more blocks. copiers tells who copies from blocks that no
+    request holds that these are about to lose their memory, and says whether there is anybody; they are done with it
+    when the step that follows was launched."""
 
     balloon: Balloon
     coordinator: Coordinator
@@ -76,6 +82,7 @@ class Controller:
     zero_copy: float
     metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], float] = time.monotonic
+    copiers: Callable[[range], bool] = _nobody
 
     def __post_init__(self) -> None:
         self.outlook: Outlook | None = None
@@ -110,7 +117,7 @@ class Controller:
                 self.balloon.cancel_shrink()
             self._grow_ahead(now, at)
         elif self.balloon.shrinking:
-            if self.balloon.sweep():
+            if self.balloon.sweep() and self._copied():
                 self.balloon.finish_shrink()
                 self._start(shrink(self.balloon.physical))
         elif self.shape.dry:
@@ -124,6 +131,13 @@ class Controller:
         """Whether experts are still on their way home, so that an idle engine must go on stepping."""
         away = bool(self.coordinator.pending) or self.balloon.physical > self.home or self._settle
         return away and not self.shape.dry and self.clock() - self._quiet_since < HOME_SECONDS
+
+    def _copied(self) -> bool:
+        """Whether nobody copies from the held blocks any more. Who might is told once, and asked for no answer."""
+        if self.balloon.told:
+            return True
+        self.balloon.told = True
+        return not self.copiers(range(self.balloon.cut, self.balloon.physical))
 
     def _come_home(self, now: Now, at: float) -> None:
         """Take the next blocks back, or, where none is left to take, bring home what a failure left on the host."""
@@ -250,7 +264,8 @@ class Controller:
         return option
 
     def shrink(self, blocks: int) -> int:
-        """Take so many blocks back, now, if no request holds one of them; returns how many were."""
+        """Take so many blocks back, now, if no request holds one of them and nobody may copy from one; returns how many
+        were."""
         before = self.balloon.physical
         target = max(self.home, before - blocks)
         if self.balloon.shrinking:
@@ -258,7 +273,7 @@ class Controller:
         if target == before:
             return 0
         self.balloon.begin_shrink(target)
-        if not self.balloon.sweep():
+        if not self.balloon.sweep() or not self._copied():
             self.balloon.cancel_shrink()
             return 0
         self.balloon.finish_shrink()

@@ -109,7 +109,14 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_wrap(pool)
         log.info("VAMP: %d blocks have memory, %d more may get it", balloon.physical, balloon.parked)
         dma, zero_copy = min(r.dma for r in ranks), min(r.zero_copy for r in ranks)
-        return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy)
+        copiers = compat.copiers(self.connector)
+
+        def tell(blocks: range) -> bool:
+            for copier in copiers:
+                compat.hand_to_somebody_else(copier, blocks)
+            return bool(copiers)
+
+        return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy, copiers=tell)
 
     def _vamp_require(self, physical: int) -> None:
         """Raise ValueError, as vLLM itself does, unless one request of the greatest length, and one block for each

@@ -169,6 +169,25 @@ def test_blocks_in_use_are_waited_for() -> None:
     assert engine.controller.balloon.physical == 10
 
 
+def test_memory_goes_a_step_after_those_who_copy_from_it_were_told() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    told: list[range] = []
+    engine.controller.copiers = lambda blocks: told.append(blocks) is None
+    engine.controller.balloon.begin_shrink(10)
+    calls = list(engine.ranks.calls)
+    engine.controller.tick(now())
+    assert (told, engine.controller.balloon.physical, engine.ranks.calls) == ([range(10, 16)], 16, calls)
+    engine.controller.tick(now())
+    assert (len(told), engine.controller.balloon.physical) == (1, 10)
+    engine.controller.grow(6)
+    assert engine.controller.shrink(6) == 0, "nothing waits for a step here"
+    engine.controller.tick(now())
+    engine.controller.balloon.begin_shrink(10)
+    engine.controller.tick(now())
+    assert told == [range(10, 16)] * 3, "what was said of blocks that were handed out since is worth nothing"
+
+
 @pytest.mark.parametrize("step", [step for step in Step if step is not Step.REPLY])
 def test_a_rank_that_cannot_leaves_blocks_parked_and_is_asked_ever_less(step: Step) -> None:
     engine = Engine(fault=step)

@@ -14,6 +14,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 from typing import Any
 
 
@@ -139,6 +140,8 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             before = result["preemptions"]
             result["drained"] = _drain(llm, prompts, params)
             result["preemptions"] = before  # those while nothing may grow are not what is counted
+        elif step == "give back":
+            result["given_back"] = _give_back(llm, prompts, params)
         elif step == "check":
             result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
         else:
@@ -176,6 +179,39 @@ def _drain(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, A
     llm.generate(again, once, use_tqdm=False)
     del vamp.tick, vamp.emergency
     return found
+
+
+def _give_back(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:
+    """Take blocks back while requests fill their last ones and a connector copies them. How many blocks were copied by
+    the time the last request ended and afterwards, what copies read that they should not have, and how many blocks of
+    those that were taken back still have memory."""
+    from ballast_vamp.engine_tests import watched
+
+    engine = llm.llm_engine
+    core = engine.engine_core.engine_core
+    vamp: Any = core.scheduler.vamp
+    watched.watch(core.model_executor.driver_worker.worker._vamp)
+    for number, (ids, param) in enumerate(zip(prompts, params, strict=True)):
+        engine.add_request(f"give-back-{number}", {"prompt_token_ids": ids}, param)
+    steps, look = 0, core.scheduler.vamp_now
+    while engine.has_unfinished_requests():
+        engine.step()
+        steps += 1
+        if steps == 100:
+            vamp.balloon.begin_shrink(vamp.home)
+            core.scheduler.vamp_now = lambda: replace(look(), need=0)  # nothing calls it off
+            vamp.emergency = lambda *_: False
+    copied, shrinking = len(watched.stored), vamp.balloon.shrinking
+    for _ in range(20):
+        core.step_fn()
+    del vamp.emergency, core.scheduler.vamp_now
+    return {
+        "shrinking": shrinking,
+        "copied": copied,
+        "copied_later": len(watched.stored) - copied,
+        "wrong": watched.wrong,
+        "left": vamp.balloon.physical - vamp.home,
+    }
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ballast_vamp.engine_tests import engines, environment, models
-from ballast_vamp.engine_tests.engines import BLOCK, VAMP, Case
+from ballast_vamp.engine_tests.engines import BLOCK, COPIED, VAMP, Case
 
 PHYSICAL = 70
 Results = dict[str, dict[str, Any]]
@@ -50,6 +50,13 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("single")
     for kind in ("moe", "dense"):
         models.write(kind, folder / kind)
+    copied: Case = {  # each request's last block is full with its last token
+        "env": VAMP,
+        "requests": 6,
+        "output": 117,
+        "options": {"block_size": 32, "dtype": "float32", **COPIED},
+        "steps": ["give back", "check"],
+    }
     profile = {**VAMP, "VAMP_PROFILE": str(folder / "profile.json")}
     after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check"]
     return run(
@@ -61,6 +68,8 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
             "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain"], **{"async": True}),
             "profile": moe(folder, env=profile, steps=["generate", "check"]),
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
+            "copied": moe(folder, **copied),
+            "copied_async": moe(folder, **copied, **{"async": True}),
             "dry": moe(folder, env={**VAMP, "VAMP_MODE": "DryRun"}),
             "dense": moe(folder, env=VAMP, model=str(folder / "dense")),
             "override": moe(folder, env=VAMP, options={"block_size": 32, "num_gpu_blocks_override": 100}),
@@ -105,6 +114,15 @@ def test_blocks_that_requests_fill_while_they_are_taken_back_are_not_found_again
     assert drained["emptied"]
     assert drained["parked"] > 0
     assert drained["known"] == 0
+
+
+@pytest.mark.parametrize("case", ["copied", "copied_async"])
+def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(single: Results, case: str) -> None:
+    found = single[case]["given_back"]
+    assert found["shrinking"], "requests ended before anything was taken back"
+    assert found["copied_later"] > 0, "nothing was left to copy when the last request ended"
+    assert found["wrong"] == []
+    assert found["left"] == 0
 
 
 def test_a_saved_profile_reorders_experts_and_changes_no_token(single: Results) -> None:
