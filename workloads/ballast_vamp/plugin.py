@@ -85,7 +85,7 @@ def _patch() -> None:
     def initialize_kv_caches(self: Any, *args: Any, **options: Any) -> Any:
         from ballast_vamp import link
 
-        link.executor = self.model_executor  # a scheduler is not given one
+        link.keep(self)
         return start_caches(self, *args, **options)
 
     EngineArgs.create_engine_config = create_engine_config

@@ -207,6 +207,8 @@ class VampMixin(_Base):  # type: ignore[misc]
             return True
         if self.vamp is None or self.parallel_config.data_parallel_size > 1:
             return False  # ranks of a data-parallel group step together
+        if self.pause_state.value or link.ending():
+            return False  # who paused or ends an engine waits until it has nothing to do
         busy = self.vamp.busy()
         if self._vamp_busy and not busy:
             self.vamp.look(self.vamp_now())

@@ -173,7 +173,12 @@ def test_memory_goes_a_step_after_those_who_copy_from_it_were_told() -> None:
     engine = Engine()
     engine.controller.grow(6)
     told: list[range] = []
-    engine.controller.copiers = lambda blocks: told.append(blocks) is None
+
+    def copiers(blocks: range) -> bool:
+        told.append(blocks)
+        return True
+
+    engine.controller.copiers = copiers
     engine.controller.balloon.begin_shrink(10)
     calls = list(engine.ranks.calls)
     engine.controller.tick(now())

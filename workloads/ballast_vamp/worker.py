@@ -30,6 +30,7 @@ from ballast_vamp.rank import SWAP_GAIN, Answer, Order, Rank
 from ballast_vamp.reasons import Disabled, Reason
 from ballast_vamp.store import Store, host_sizes
 from ballast_vamp.vmm import Vmm, VmmError, Where
+from ballast_vamp.weights import Weights
 
 if TYPE_CHECKING:
     from typing import Any as _Base
@@ -60,10 +61,9 @@ class Description:
     disabled: tuple[Reason, str] | None = None
 
 
-class VampRank(_Base):  # type: ignore[misc]
+class VampRank(Weights, _Base):  # type: ignore[misc]
     """Mixed into vLLM's worker classes, before them."""
 
-    _vamp: Rank | None = None
     _vamp_disabled: Disabled | None = None
     _vamp_budget = 0
     _vamp_virtual = 0
@@ -113,8 +113,9 @@ class VampRank(_Base):  # type: ignore[misc]
             host.require(min(config.host_bytes, total))
         vmm = self._vamp_vmm() if not dry else FakeVmm()
         share = hotness.load(config.profile, len(layers), count) if config.profile else None
-        order = experts.coldest_last(None if dry else share, len(layers), count)
-        tail = 0 if share is None or dry else count * budget // total
+        known = None if dry or self._vamp_numbered() else share
+        order = experts.coldest_last(known, len(layers), count)
+        tail = 0 if known is None else count * budget // total
         units = geometry.units(layers, vmm.granularity, tail, LARGE_UNIT)
         if budget < max(unit.bytes for unit in units):
             raise Disabled(
@@ -133,6 +134,11 @@ class VampRank(_Base):  # type: ignore[misc]
         self._vamp_saved = time.monotonic()
         if config.profile is not None and self.rank == 0:
             atexit.register(self.vamp_save)
+
+    def _vamp_numbered(self) -> bool:
+        """Whether somebody besides the router knows experts by the model's numbers: adapters of experts are looked up
+        by the ids that kernels get, and a trainer writes them in the model's order."""
+        return bool(self.vllm_config.lora_config or getattr(self.vllm_config, "weight_transfer_config", None))
 
     def _vamp_imagine(self, runners: Sequence[Any]) -> None:
         """A store that only counts: nothing real is moved."""

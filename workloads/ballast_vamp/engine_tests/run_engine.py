@@ -142,6 +142,10 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             result["preemptions"] = before  # those while nothing may grow are not what is counted
         elif step == "give back":
             result["given_back"] = _give_back(llm, prompts, params)
+        elif step == "pause":
+            result["paused"] = _pause(llm, prompts, params)
+        elif step == "new weights":
+            result["new_weights"] = _new_weights(llm)
         elif step == "check":
             result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
         else:
@@ -212,6 +216,50 @@ def _give_back(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[st
         "wrong": watched.wrong,
         "left": vamp.balloon.physical - vamp.home,
     }
+
+
+def _pause(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:
+    """Whether an engine whose experts are away has work: with requests, while they are paused, and when it ends."""
+    from vllm.v1.core.sched.interface import PauseState
+
+    engine = llm.llm_engine
+    core = engine.engine_core.engine_core
+    core.scheduler.vamp.grow(1)
+    for number, (ids, param) in enumerate(zip(prompts, params, strict=True)):
+        engine.add_request(f"pause-{number}", {"prompt_token_ids": ids}, param)
+    for _ in range(20):
+        engine.step()
+    found = {"away": core.scheduler.vamp.busy(), "running": core.scheduler.has_requests()}
+    core.scheduler.set_pause_state(PauseState.PAUSED_ALL)
+    found["paused"] = core.scheduler.has_requests()
+    core.scheduler.set_pause_state(PauseState.UNPAUSED)
+    while engine.has_unfinished_requests():
+        engine.step()
+    core.step_fn()
+    found["at rest"] = core.scheduler.has_requests()
+    core.is_running = lambda: False  # as an engine in a process of its own says after SIGTERM
+    found["ending"] = core.scheduler.has_requests()
+    del core.is_running
+    return found
+
+
+def _new_weights(llm: Any) -> dict[str, Any]:
+    """Write one expert tensor anew. Copies of experts at home before and after, or why it was refused."""
+    import torch
+
+    core = llm.llm_engine.engine_core.engine_core
+    worker = core.model_executor.driver_worker.worker
+    table = worker._vamp.table
+    name = next(name for name, _ in worker.get_model().named_parameters() if "w13_weight" in name)
+    new = torch.ones_like(worker.get_model().get_parameter(name))
+    before = sum(host.of is not None and not host.serving for host in table.hosts)
+    options = {"weights_iterator": [(name, new)], "is_checkpoint_format": False}
+    try:
+        llm.collective_rpc("reload_weights", kwargs=options)
+    except RuntimeError as error:
+        return {"refused": str(error)}
+    after = sum(host.of is not None and not host.serving for host in table.hosts)
+    return {"before": before, "after": after, "written": bool((worker.get_model().get_parameter(name) == 1).all())}
 
 
 if __name__ == "__main__":

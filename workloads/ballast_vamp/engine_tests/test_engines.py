@@ -57,16 +57,18 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
         "options": {"block_size": 32, "dtype": "float32", **COPIED},
         "steps": ["give back", "check"],
     }
+    trained = {"block_size": 32, "dtype": "float32", "weight_transfer_config": {"backend": "nccl"}}
     profile = {**VAMP, "VAMP_PROFILE": str(folder / "profile.json")}
-    after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check"]
+    after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check", "new weights", "pause"]
     return run(
         folder,
         {
             "plain": moe(folder),
             "ideal": moe(folder, 200),
             "sync": moe(folder, env=profile, steps=after),
-            "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain"], **{"async": True}),
-            "profile": moe(folder, env=profile, steps=["generate", "check"]),
+            "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain", "pause"], **{"async": True}),
+            "profile": moe(folder, env=profile, steps=["generate", "check", "new weights"]),
+            "trained": moe(folder, env=profile, options=trained, steps=["generate", "new weights"]),
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
             "copied": moe(folder, **copied),
             "copied_async": moe(folder, **copied, **{"async": True}),
@@ -114,6 +116,24 @@ def test_blocks_that_requests_fill_while_they_are_taken_back_are_not_found_again
     assert drained["emptied"]
     assert drained["parked"] > 0
     assert drained["known"] == 0
+
+
+@pytest.mark.parametrize("case", ["sync", "async"])
+def test_who_pauses_or_ends_an_engine_does_not_wait_for_experts_to_come_home(single: Results, case: str) -> None:
+    found = {"away": True, "running": True, "paused": False, "at rest": True, "ending": False}
+    assert single[case]["paused"] == found
+
+
+def test_no_copy_of_an_expert_outlives_its_weights(single: Results) -> None:
+    found = single["sync"]["new_weights"]
+    assert found["written"]
+    assert found["before"] > found["after"] == 0
+
+
+def test_weights_are_not_written_in_an_order_that_their_writer_does_not_know(single: Results) -> None:
+    assert "start the engine without VAMP_PROFILE" in single["profile"]["new_weights"]["refused"]
+    assert single["trained"]["new_weights"]["written"], "where a trainer is expected, experts keep the model's order"
+    assert single["trained"]["rounds"] == single["ideal"]["rounds"]
 
 
 @pytest.mark.parametrize("case", ["copied", "copied_async"])
