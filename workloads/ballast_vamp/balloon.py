@@ -98,10 +98,9 @@ class Balloon:
         return count
 
     def cached_above(self, cut: int) -> int:
-        """Free blocks from `cut` on that hold a prefix: what shrinking to there would evict."""
-        return sum(
-            block.ref_cnt == 0 and block.block_hash is not None for block in self.pool.blocks[cut : self.physical]
-        )
+        """Blocks from `cut` on that hold a prefix: what shrinking to there would forget, sooner or later. Those of a
+        request that runs are forgotten at once, and it is likely to be continued."""
+        return sum(block.block_hash is not None for block in self.pool.blocks[cut : self.physical])
 
     @property
     def usage(self) -> float:

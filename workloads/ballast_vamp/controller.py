@@ -120,11 +120,14 @@ class Controller:
             if self.balloon.sweep() and self._copied():
                 self.balloon.finish_shrink()
                 self._start(shrink(self.balloon.physical))
-        elif self.shape.dry:
-            return
-        elif self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
+        elif not self.shape.dry and self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
             self._come_home(now, at)
-        elif self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
+        self._swap(at)
+
+    def _swap(self, at: float) -> None:
+        """Exchange hot experts on the host for cold ones at home, if that pays and nothing else moves."""
+        idle = not self.coordinator.pending and not self.balloon.shrinking and not self.shape.dry
+        if idle and self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
             self._start(Order(Direction.SWAP, self.balloon.physical))
 
     def busy(self) -> bool:
@@ -145,6 +148,8 @@ class Controller:
             cut = max(self.home, self.balloon.physical - self.shape.step)
             if self._lost_prefixes(now, cut, at) <= self._saved_reads(now, cut) + NOTHING:
                 self.balloon.begin_shrink(cut)
+            else:  # what is cached there is counted block by block: not in every step
+                self._retry_at[Direction.SHRINK] = at + OBSERVE_SECONDS
         elif self._settle:
             self._start(shrink(self.balloon.physical))
 
