@@ -26,6 +26,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": ("self", "scheduler_output", "model_runner_output"),
     "vllm.v1.core.sched.scheduler:Scheduler._preempt_request": ("self", "request", "timestamp"),
     "vllm.v1.core.sched.scheduler:Scheduler.has_requests": ("self",),
+    "vllm.v1.core.sched.scheduler:Scheduler.get_request_counts": ("self",),
     "vllm.v1.core.sched.scheduler:Scheduler.shutdown": ("self",),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.allocate_slots": ("self", "request", "num_new_tokens"),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.get_computed_blocks": ("self", "request"),
@@ -199,6 +200,12 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
     """Blocks that one request of the greatest length takes."""
     specs = [group.kv_cache_spec for group in config.kv_cache_groups]
     return sum(-(-spec.max_memory_usage_bytes(vllm_config) // spec.page_size_bytes) for spec in specs)
+
+
+def waiting(scheduler: Any) -> Iterator[Any]:
+    """Requests that do not run, those first that hold blocks or wait for something besides them."""
+    apart = (getattr(scheduler, name, ()) for name in ("skipped_waiting", "kv_holding_waiting"))  # 0.26, 0.32
+    return itertools.chain(*apart, scheduler.waiting)
 
 
 def copiers(connector: Any) -> list[Any]:

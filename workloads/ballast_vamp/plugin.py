@@ -123,6 +123,8 @@ def refuse_unsupported(made: Any) -> None:
         "--enable-expert-parallel is set": parallel.enable_expert_parallel,
         "--enable-eplb is set": parallel.enable_eplb,
         "--enable-sleep-mode is set": getattr(model, "enable_sleep_mode", False),
+        # It would be fitted to all the cache that could be had, and none of it but what is there may be promised.
+        "--max-model-len is auto; give the tokens": getattr(model, "original_max_model_len", None) == -1,
         "--num-gpu-blocks-override is set; use --kv-cache-memory-bytes": cache.num_gpu_blocks_override is not None,
         "weights are offloaded by --cpu-offload-gb or --offload-backend": _offloads(offload, cache),
         "--enable-return-routed-experts is set": _returns_routes(made),

@@ -8,6 +8,7 @@ has_requests          an engine without requests goes on stepping until experts 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -150,7 +151,7 @@ class VampMixin(_Base):  # type: ignore[misc]
             found = allocate(request, *arguments, **options)
             while found is None and self._vamp_emergency(request):
                 found = allocate(request, *arguments, **options)
-            if found is None:
+            if found is None and not (self.vamp is None or self.vamp.shape.dry):
                 self._vamp_pick_victim(request)
             return found
 
@@ -184,7 +185,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         output = super().schedule(*arguments, **options)
         if output.total_num_scheduled_tokens:
             self._vamp_note(output)
-        elif not self.running and not self.waiting:
+        elif not super().has_requests():  # requests that wait for a connector or a grammar are asked for without delay
             self._vamp_stepped = None
             time.sleep(IDLE_SECONDS)
         if time.monotonic() - self._vamp_written > WRITE_SECONDS:
@@ -238,12 +239,13 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_tokens[id(output)] = (decoding, prompt, max(0, context), requests)
 
     def vamp_now(self) -> Now:
-        running, waiting = len(self.running), len(self.waiting)
+        running, waiting = self.get_request_counts()
+        waiting -= self.num_waiting_for_streaming_input  # sessions that say nothing wait for nobody
         tokens = self.block_size
         grows = running * AHEAD_SECONDS / max(self._vamp_mix.seconds, 1e-3) / tokens
         prompts = 0
         missed = 1.0 - self._vamp_hits.value
-        for request, _ in zip(self.waiting, range(8), strict=False):
+        for request in itertools.islice(compat.waiting(self), 8):
             prompts += math.ceil(missed * (request.num_tokens - request.num_computed_tokens) / tokens)
         groups = len(self.kv_cache_config.kv_cache_groups)
         context = sum(request.num_computed_tokens for request in self.running) / max(1, running)

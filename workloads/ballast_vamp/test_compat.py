@@ -77,6 +77,7 @@ def engine(**changed: Any) -> Any:
         ({"parallel_config__enable_expert_parallel": True}, "--enable-expert-parallel"),
         ({"model_config__enable_sleep_mode": True}, "--enable-sleep-mode"),
         ({"model_config__enable_return_routed_experts": True}, "--enable-return-routed-experts"),
+        ({"model_config__original_max_model_len": -1}, "--max-model-len is auto"),
         ({"scheduler_config__scheduler_cls": "a.B"}, "--scheduler-cls"),
         ({"offload_config__uva": SimpleNamespace(cpu_offload_gb=4)}, "--cpu-offload-gb"),
         ({"kv_transfer_config": SimpleNamespace(kv_connector="NixlConnector")}, "RDMA"),

@@ -237,6 +237,12 @@ class VampRank(Weights, _Base):  # type: ignore[misc]
             self._vamp_counter.before_step(phase, tokens)
         return super().execute_model(scheduler_output)
 
+    def execute_dummy_batch(self) -> None:
+        """Step along with other ranks of a data-parallel group: nobody asked for these tokens, so none is counted."""
+        if self._vamp is not None:
+            self._vamp_counter.before_step(Phase.DECODE, 0)
+        super().execute_dummy_batch()
+
     def shutdown(self) -> None:
         self.vamp_save()
         super().shutdown()

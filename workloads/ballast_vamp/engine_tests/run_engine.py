@@ -14,6 +14,7 @@ import json
 import os
 import random
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -142,6 +143,8 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             result["preemptions"] = before  # those while nothing may grow are not what is counted
         elif step == "give back":
             result["given_back"] = _give_back(llm, prompts, params)
+        elif step == "load":
+            result["load"] = _load(llm, prompts[0])
         elif step == "pause":
             result["paused"] = _pause(llm, prompts, params)
         elif step == "new weights":
@@ -216,6 +219,24 @@ def _give_back(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[st
         "wrong": watched.wrong,
         "left": vamp.balloon.physical - vamp.home,
     }
+
+
+def _load(llm: Any, prompt: list[int]) -> dict[str, Any]:
+    """How long a request takes whose cache a connector brings back, with nobody else there and experts away; the rest
+    of an engine that has nothing to do is made long. Comes after blocks were given back, of the same prompts."""
+    from vllm import SamplingParams
+
+    from ballast_vamp import scheduler
+
+    vamp: Any = llm.llm_engine.engine_core.engine_core.scheduler.vamp
+    llm.reset_prefix_cache()
+    vamp.grow(1)
+    usual, scheduler.IDLE_SECONDS = scheduler.IDLE_SECONDS, 3.0
+    started = time.monotonic()
+    once = SamplingParams(max_tokens=1, detokenize=False)
+    (answer,) = llm.generate({"prompt_token_ids": prompt}, once, use_tqdm=False)
+    scheduler.IDLE_SECONDS = usual
+    return {"cached": answer.num_cached_tokens, "seconds": time.monotonic() - started, "away": vamp.busy()}
 
 
 def _pause(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:

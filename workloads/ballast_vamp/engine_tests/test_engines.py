@@ -55,7 +55,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
         "requests": 6,
         "output": 117,
         "options": {"block_size": 32, "dtype": "float32", **COPIED},
-        "steps": ["give back", "check"],
+        "steps": ["give back", "check", "load"],
     }
     trained = {"block_size": 32, "dtype": "float32", "weight_transfer_config": {"backend": "nccl"}}
     profile = {**VAMP, "VAMP_PROFILE": str(folder / "profile.json")}
@@ -143,6 +143,16 @@ def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(single: Result
     assert found["copied_later"] > 0, "nothing was left to copy when the last request ended"
     assert found["wrong"] == []
     assert found["left"] == 0
+
+
+@pytest.mark.parametrize("case", ["copied", "copied_async"])
+def test_a_request_that_waits_for_a_connector_alone_does_not_find_the_engine_at_rest(
+    single: Results, case: str
+) -> None:
+    found = single[case]["load"]
+    assert found["away"]
+    assert found["cached"] > 200
+    assert found["seconds"] < 3, "one rest"
 
 
 def test_a_saved_profile_reorders_experts_and_changes_no_token(single: Results) -> None:
