@@ -41,7 +41,7 @@ SPARES = 8  # packs kept for swaps
 LARGE_UNIT = 48 << 20  # bytes of a unit of experts that a profile calls cold; larger ones save 1 ms/GiB at most
 SAVE_EVERY = 300.0
 DRY_SPEED = 50e9  # bytes/s to reckon with where nothing is moved that could be measured
-COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, while nothing presses
+COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, beside the steps
 
 
 @dataclass(frozen=True)
@@ -281,8 +281,8 @@ class VampRank(Weights, _Base):  # type: ignore[misc]
             rank.scores = (mix.decode_rate * decode + mix.prefill_rate * prefill) / (self._vamp_dma * 0.92)
         plan, away = rank.next_grow(blocks), rank.table.offloaded()
         more = [offload.unit for offload in plan.offloads]
-        if learned and not more:
-            rank.copy_ahead(COPY_AHEAD)
+        if learned and any(offload.copy for offload in plan.offloads):
+            rank.copy_ahead(COPY_AHEAD)  # so that the move itself is a remap, and waits for no copy
         self._vamp_maybe_save()
         return Outlook(
             blocks=plan.capacity - rank.table.capacity(),
