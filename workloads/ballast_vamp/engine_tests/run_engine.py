@@ -143,6 +143,11 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             result["preemptions"] = before  # those while nothing may grow are not what is counted
         elif step == "give back":
             result["given_back"] = _give_back(llm, prompts, params)
+        elif step == "dummy":
+            counter = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker._vamp_counter
+            before = int(counter.counts.sum())
+            llm.collective_rpc("execute_dummy_batch")
+            result["dummy"] = int(counter.counts.sum()) - before
         elif step == "load":
             result["load"] = _load(llm, prompts[0])
         elif step == "pause":

@@ -72,7 +72,9 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
             "copied": moe(folder, **copied),
             "copied_async": moe(folder, **copied, **{"async": True}),
-            "calm": moe(folder, 200, env=VAMP, steps=["generate", ["shrink", 1], "new weights"]),  # a shrink looks too
+            "calm": moe(
+                folder, 200, env=VAMP, steps=["generate", "dummy", ["shrink", 1], "new weights"]
+            ),  # shrinking looks
             "dry": moe(folder, env={**VAMP, "VAMP_MODE": "DryRun"}),
             "dense": moe(folder, env=VAMP, model=str(folder / "dense")),
             "override": moe(folder, env=VAMP, options={"block_size": 32, "num_gpu_blocks_override": 100}),
@@ -134,6 +136,10 @@ def test_no_copy_of_an_expert_outlives_its_weights(single: Results) -> None:
 def test_copies_of_the_coldest_experts_are_made_before_anything_presses(single: Results) -> None:
     assert sample(single["calm"], "vamp:expert_bytes_host") == 0
     assert single["calm"]["new_weights"]["before"] > 0
+
+
+def test_steps_that_nobody_asked_for_are_not_learned_from(single: Results) -> None:
+    assert single["calm"]["dummy"] == 0
 
 
 def test_weights_are_not_written_in_an_order_that_their_writer_does_not_know(single: Results) -> None:
