@@ -30,6 +30,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "vllm.v1.core.sched.scheduler:Scheduler.shutdown": ("self",),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.allocate_slots": ("self", "request", "num_new_tokens"),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.get_computed_blocks": ("self", "request"),
+    "vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator.get_num_blocks_to_allocate": ("self", "request_id"),
     "vllm.v1.core.block_pool:BlockPool.evict_blocks": ("self", "block_ids"),
     "vllm.v1.core.block_pool:BlockPool._maybe_evict_cached_block": ("self", "block"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.prepend_n": ("self", "blocks"),

@@ -98,6 +98,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_watermark()
         self._vamp_times, self._vamp_mix, self._vamp_reuse = StepTimes(), StepMix(), Reuse()
         self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
+        self._vamp_wanted = 0  # blocks, by the request that asked last
         self._vamp_asked = ""  # the request whose prefix was looked up last
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
@@ -146,10 +147,15 @@ class VampMixin(_Base):  # type: ignore[misc]
         """Take hold of allocation, eviction and prefix lookup of this scheduler's own objects."""
         manager, reuse = self.kv_cache_manager, self._vamp_reuse
         allocate, evict, look_up = manager.allocate_slots, pool._maybe_evict_cached_block, manager.get_computed_blocks
+        count = manager.coordinator.get_num_blocks_to_allocate
+
+        def get_num_blocks_to_allocate(*arguments: Any, **options: Any) -> int:
+            self._vamp_wanted = int(count(*arguments, **options))
+            return self._vamp_wanted
 
         def allocate_slots(request: Any, *arguments: Any, **options: Any) -> Any:
             found = allocate(request, *arguments, **options)
-            while found is None and self._vamp_emergency(request):
+            while found is None and self._vamp_short() and self._vamp_emergency(request):
                 found = allocate(request, *arguments, **options)
             if found is None and not (self.vamp is None or self.vamp.shape.dry):
                 self._vamp_pick_victim(request)
@@ -169,6 +175,7 @@ class VampMixin(_Base):  # type: ignore[misc]
                 reuse.asked(request.block_hashes, time.monotonic())
             return found
 
+        manager.coordinator.get_num_blocks_to_allocate = get_num_blocks_to_allocate
         manager.allocate_slots = allocate_slots
         manager.get_computed_blocks = get_computed_blocks
         pool._maybe_evict_cached_block = maybe_evict
@@ -260,6 +267,12 @@ class VampMixin(_Base):  # type: ignore[misc]
             gap=self._vamp_reuse.gap.value,
             fetches=self.connector is not None,
         )
+
+    def _vamp_short(self) -> bool:
+        """Whether more blocks would help a request that got none. vLLM says that it wants more than there are at all
+        where it must not run in this step, since what it found in the cache is only being computed."""
+        assert self.vamp is not None
+        return self._vamp_wanted <= self.vamp.balloon.physical
 
     def _vamp_emergency(self, request: Any) -> bool:
         assert self.vamp is not None

@@ -121,6 +121,8 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
 
     dice = random.Random(7)
     prompts = [[dice.randrange(3, 250) for _ in range(n)] for n in [case["prompt"]] * case["requests"]]
+    if case.get("same"):
+        prompts = prompts[:1] * len(prompts)
     warm = [dice.randrange(3, 250) for _ in range(case.get("warm", 400))]
     params = [
         SamplingParams(

@@ -233,6 +233,8 @@ def test_layers_of_two_kinds_share_the_blocks(tmp_path: Path) -> None:
     }
     small = 4_000_000
     wide = {"VAMP_CHUNK_BYTES": "1000000", "VAMP_MIN_RESIDENT_FRACTION": "0.2"}
+    same = {**hybrid, "kv_bytes": 5 * small, "same": True, "prompt": 3000, "output": 4, "max_model_len": 4096}
+    same["options"] = {**hybrid["options"], "max_num_batched_tokens": 16384}  # all of them in one step
     grown = {**hybrid, "kv_bytes": small, "env": {**VAMP, **wide}, "async": True}
     results = run(
         tmp_path,
@@ -240,11 +242,14 @@ def test_layers_of_two_kinds_share_the_blocks(tmp_path: Path) -> None:
             "plain": {**hybrid, "kv_bytes": small},
             "ideal": {**hybrid, "kv_bytes": 10 * small},
             "vamp": {**grown, "steps": ["generate", "check", "reset"]},
+            "same": {**same, "env": grown["env"], "steps": ["generate", "check"]},
         },
     )
     assert results["plain"]["preemptions"] > results["vamp"]["preemptions"] == 0
     assert results["vamp"]["rounds"] == results["ideal"]["rounds"]
     assert results["vamp"]["reset"]
+    assert results["same"]["cached"] > 0
+    assert results["same"]["checks"][0][0]["away"] == 0, "requests that wait for each other's prefix want no memory"
 
 
 def test_two_ranks_agree_or_hand_nothing_out(tmp_path: Path) -> None:
