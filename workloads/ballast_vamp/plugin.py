@@ -15,6 +15,9 @@ from ballast_vamp.config import Config
 from ballast_vamp.reasons import Disabled, Reason
 
 CPU_WORKER = "vllm.v1.worker.cpu_worker.CPUWorker"
+# Connectors that copy cache by its addresses, in this process. Others pin pages that may be remapped, or open them in
+# another process, or read blocks at times that nobody has looked at: what they transfer would be silently wrong.
+CONNECTORS = ("OffloadingConnector", "SimpleCPUOffloadConnector", "LMCacheConnectorV1")
 _registered = False
 log = logging.getLogger("vllm.vamp")  # vLLM's own handler prints it
 
@@ -128,7 +131,10 @@ def refuse_unsupported(made: Any) -> None:
         "--num-gpu-blocks-override is set; use --kv-cache-memory-bytes": cache.num_gpu_blocks_override is not None,
         "weights are offloaded by --cpu-offload-gb or --offload-backend": _offloads(offload, cache),
         "--enable-return-routed-experts is set": _returns_routes(made),
-        "the KV connector registers the cache for RDMA": _pins_cache(made.kv_transfer_config),
+    }
+    refused |= {
+        f"the KV connector {name} is none of {', '.join(CONNECTORS)}": name not in CONNECTORS
+        for name in _connectors(made.kv_transfer_config)
     }
     for words, there in refused.items():
         if there:
@@ -150,11 +156,13 @@ def _offloads(offload: Any, cache: Any) -> bool:
     )
 
 
-def _pins_cache(transfer: Any) -> bool:
-    """Whether a connector would pin pages that may be remapped: transfers would be silently wrong."""
-    name = str(getattr(transfer, "kv_connector", "") or "")
-    extra = str(getattr(transfer, "kv_connector_extra_config", "") or "")
-    return any(word in name + extra for word in ("Nixl", "Mooncake", "MoRIIO", "P2pNccl"))
+def _connectors(transfer: Any) -> list[str]:
+    """Names of the KV connectors, those inside of vLLM's MultiConnector."""
+    name = str(getattr(transfer, "kv_connector", None) or "")
+    if name != "MultiConnector":
+        return [name] if name else []
+    parts = (getattr(transfer, "kv_connector_extra_config", None) or {}).get("connectors", [])
+    return [str(part.get("kv_connector")) for part in parts]
 
 
 def _show_metrics() -> None:

@@ -70,6 +70,14 @@ def engine(**changed: Any) -> Any:
     return SimpleNamespace(**made)
 
 
+def transfer(*names: str) -> Any:
+    """Of one KV connector, or of several behind one."""
+    if len(names) == 1:
+        return SimpleNamespace(kv_connector=names[0])
+    parts = [{"kv_connector": name} for name in names]
+    return SimpleNamespace(kv_connector="MultiConnector", kv_connector_extra_config={"connectors": parts})
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -80,7 +88,8 @@ def engine(**changed: Any) -> Any:
         ({"model_config__original_max_model_len": -1}, "--max-model-len is auto"),
         ({"scheduler_config__scheduler_cls": "a.B"}, "--scheduler-cls"),
         ({"offload_config__uva": SimpleNamespace(cpu_offload_gb=4)}, "--cpu-offload-gb"),
-        ({"kv_transfer_config": SimpleNamespace(kv_connector="NixlConnector")}, "RDMA"),
+        ({"kv_transfer_config": transfer("NixlConnector")}, "KV connector NixlConnector is none of Offloading"),
+        ({"kv_transfer_config": transfer("OffloadingConnector", "LMCacheMPConnector")}, "KV connector LMCacheMPConn"),
     ],
 )
 def test_options_that_do_not_go_with_vamp_are_named(changed: dict[str, Any], words: str) -> None:
@@ -91,7 +100,8 @@ def test_options_that_do_not_go_with_vamp_are_named(changed: dict[str, Any], wor
 
 
 def test_vllms_own_offload_of_the_cache_goes_with_vamp() -> None:
-    plugin.refuse_unsupported(engine(kv_transfer_config=SimpleNamespace(kv_connector="OffloadingConnector")))
+    plugin.refuse_unsupported(engine(kv_transfer_config=transfer("OffloadingConnector")))
+    plugin.refuse_unsupported(engine(kv_transfer_config=transfer("OffloadingConnector", "LMCacheConnectorV1")))
 
 
 def test_unasked_the_plugin_does_not_even_import_vllm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,6 +184,8 @@ class VampRank(Weights, _Base):  # type: ignore[misc]
         self._vamp_block_bytes = total // virtual
         physical = min(self._vamp_physical // self._vamp_block_bytes, virtual)
         future = virtual if self._vamp_budget else virtual + self._vamp_limit // self._vamp_block_bytes
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what torch keeps for later it gives back to its own requests only, not to ours
         regions, addresses, allocations = self._vamp_lay_out(kv_cache_config, physical, future)
         real = bool(self._vamp_budget)
         with self._vamp_allocation(allocations) if real else nullcontext():
