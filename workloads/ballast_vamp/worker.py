@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ballast_vamp import compat, experts, geometry, host, hotness, pages
+from ballast_vamp import compat, experts, geometry, host, hotness, metrics, pages
 from ballast_vamp.config import Config, Mode
 from ballast_vamp.cost import Mix, Outlook
 from ballast_vamp.fake_vmm import FakeVmm
@@ -160,8 +160,11 @@ class VampRank(Weights, _Base):  # type: ignore[misc]
                 Reason.HOST_MEMORY_TOO_SMALL,
                 f"VAMP_HOST_BYTES is {self._vamp_config.host_bytes}, less than a unit of {store.units[0].bytes} bytes",
             )
-        for sizes in self._vamp_hosts:
-            store.add_host(sizes)
+        with host.turn(metrics.folder()):
+            if self._vamp_config.mode is not Mode.DRY_RUN:
+                host.require(sum(sum(sizes) for sizes in self._vamp_hosts))
+            for sizes in self._vamp_hosts:
+                store.add_host(sizes)
 
     def _vamp_first_scores(self) -> Any:
         """Scores before any token was routed: a profile's, or all alike."""

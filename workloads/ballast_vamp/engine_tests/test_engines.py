@@ -50,13 +50,6 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("single")
     for kind in ("moe", "dense"):
         models.write(kind, folder / kind)
-    copied: Case = {  # each request's last block is full with its last token
-        "env": VAMP,
-        "requests": 6,
-        "output": 117,
-        "options": {"block_size": 32, "dtype": "float32", **COPIED},
-        "steps": ["give back", "check", "load"],
-    }
     trained = {"block_size": 32, "dtype": "float32", "weight_transfer_config": {"backend": "nccl"}}
     profile = {**VAMP, "VAMP_PROFILE": str(folder / "profile.json")}
     after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check", "new weights", "pause"]
@@ -70,15 +63,33 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
             "profile": moe(folder, env=profile, steps=["generate", "check", "new weights"]),
             "trained": moe(folder, env=profile, options=trained, steps=["generate", "new weights"]),
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
-            "copied": moe(folder, **copied),
-            "copied_async": moe(folder, **copied, **{"async": True}),
-            "calm": moe(
-                folder, 200, env=VAMP, steps=["generate", "dummy", ["shrink", 1], "new weights"]
-            ),  # shrinking looks
             "dry": moe(folder, env={**VAMP, "VAMP_MODE": "DryRun"}),
             "dense": moe(folder, env=VAMP, model=str(folder / "dense")),
             "override": moe(folder, env=VAMP, options={"block_size": 32, "num_gpu_blocks_override": 100}),
             "bad": moe(folder, env={**VAMP, "VAMP_MODE": "nonsense"}),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Engines of one rank whose cache a connector copies, and one that nothing presses."""
+    folder = tmp_path_factory.mktemp("beside")
+    models.write("moe", folder / "moe")
+    copied: Case = {  # each request's last block is full with its last token
+        "env": VAMP,
+        "requests": 6,
+        "output": 117,
+        "options": {"block_size": 32, "dtype": "float32", **COPIED},
+        "steps": ["give back", "check", "load"],
+    }
+    calm = ["generate", "dummy", ["shrink", 1], "new weights"]  # whoever shrinks looks at routes as well
+    return run(
+        folder,
+        {
+            "copied": moe(folder, **copied),
+            "copied_async": moe(folder, **copied, **{"async": True}),
+            "calm": moe(folder, 200, env=VAMP, steps=calm),
         },
     )
 
@@ -133,13 +144,13 @@ def test_no_copy_of_an_expert_outlives_its_weights(single: Results) -> None:
     assert found["before"] > found["after"] == 0
 
 
-def test_copies_of_the_coldest_experts_are_made_before_anything_presses(single: Results) -> None:
-    assert sample(single["calm"], "vamp:expert_bytes_host") == 0
-    assert single["calm"]["new_weights"]["before"] > 0
+def test_copies_of_the_coldest_experts_are_made_before_anything_presses(beside: Results) -> None:
+    assert sample(beside["calm"], "vamp:expert_bytes_host") == 0
+    assert beside["calm"]["new_weights"]["before"] > 0
 
 
-def test_steps_that_nobody_asked_for_are_not_learned_from(single: Results) -> None:
-    assert single["calm"]["dummy"] == 0
+def test_steps_that_nobody_asked_for_are_not_learned_from(beside: Results) -> None:
+    assert beside["calm"]["dummy"] == 0
 
 
 def test_weights_are_not_written_in_an_order_that_their_writer_does_not_know(single: Results) -> None:
@@ -149,8 +160,8 @@ def test_weights_are_not_written_in_an_order_that_their_writer_does_not_know(sin
 
 
 @pytest.mark.parametrize("case", ["copied", "copied_async"])
-def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(single: Results, case: str) -> None:
-    found = single[case]["given_back"]
+def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(beside: Results, case: str) -> None:
+    found = beside[case]["given_back"]
     assert found["shrinking"], "requests ended before anything was taken back"
     assert found["copied_later"] > 0, "nothing was left to copy when the last request ended"
     assert found["wrong"] == []
@@ -159,9 +170,9 @@ def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(single: Result
 
 @pytest.mark.parametrize("case", ["copied", "copied_async"])
 def test_a_request_that_waits_for_a_connector_alone_does_not_find_the_engine_at_rest(
-    single: Results, case: str
+    beside: Results, case: str
 ) -> None:
-    found = single[case]["load"]
+    found = beside[case]["load"]
     assert found["away"]
     assert found["cached"] > 200
     assert found["seconds"] < 3, "one rest"
