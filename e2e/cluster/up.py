@@ -65,6 +65,7 @@ def _start_control_plane(cluster: LocalCluster, steps: Steps) -> None:
     with steps.step("certificates, bridge, routes"):
         pki.ensure(layout)
         host.enable_forwarding()
+        host.allow_watches()
         network.ensure_bridge(layout)
     with steps.step("etcd and API server"):
         cluster.control_plane.start_etcd()
