@@ -203,6 +203,19 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
     return sum(-(-spec.max_memory_usage_bytes(vllm_config) // spec.page_size_bytes) for spec in specs)
 
 
+def forget_rows(runner: Any) -> None:
+    """Have the block tables on the device lead nowhere but to block 0, which always has memory, until the next step
+    writes its own. A step without requests reads through what the last ones left there."""
+    tables = getattr(runner, "block_tables", None)  # the second kind of runner gathers its rows there in each step
+    if tables is not None:
+        rows = list(tables.input_block_tables)
+    else:
+        each = runner.input_batch.block_table.block_tables
+        rows = [table.get_device_tensor(runner.max_num_reqs) for table in each]
+    for row in rows:
+        row.zero_()
+
+
 def waiting(scheduler: Any) -> Iterator[Any]:
     """Requests that do not run, those first that hold blocks or wait for something besides them."""
     apart = (getattr(scheduler, name, ()) for name in ("skipped_waiting", "kv_holding_waiting"))  # 0.26, 0.32

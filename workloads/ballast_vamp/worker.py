@@ -243,9 +243,11 @@ class VampRank(Weights, _Base):  # type: ignore[misc]
         return super().execute_model(scheduler_output)
 
     def execute_dummy_batch(self) -> None:
-        """Step along with other ranks of a data-parallel group: nobody asked for these tokens, so none is counted."""
+        """Step along with other ranks of a data-parallel group: nobody asked for these tokens, so none is counted, and
+        the blocks that they would read of an earlier request may have no memory any more."""
         if self._vamp is not None:
             self._vamp_counter.before_step(Phase.DECODE, 0)
+            compat.forget_rows(self.model_runner)
         super().execute_dummy_batch()
 
     def shutdown(self) -> None:
