@@ -205,15 +205,10 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
 
 def forget_rows(runner: Any) -> None:
     """Have the block tables on the device lead nowhere but to block 0, which always has memory, until the next step
-    writes its own. A step without requests reads through what the last ones left there."""
-    tables = getattr(runner, "block_tables", None)  # the second kind of runner gathers its rows there in each step
-    if tables is not None:
-        rows = list(tables.input_block_tables)
-    else:
-        each = runner.input_batch.block_table.block_tables
-        rows = [table.get_device_tensor(runner.max_num_reqs) for table in each]
-    for row in rows:
-        row.zero_()
+    gathers its own. In 0.26 a step without requests reads through what the last ones left there; the first kind of
+    runner, and 0.32, clear it themselves."""
+    for table in getattr(getattr(runner, "block_tables", None), "input_block_tables", ()):
+        table.zero_()
 
 
 def waiting(scheduler: Any) -> Iterator[Any]:

@@ -51,6 +51,13 @@ def test_layers_that_overlap_in_part_are_refused() -> None:
         compat.cache_parts(cache([new(1, 1000, 100, host=True)]))
 
 
+def test_a_step_without_requests_reads_no_block_of_an_earlier_one() -> None:
+    table = SimpleNamespace(rows=[7, 8], zero_=lambda: table.rows.clear())
+    compat.forget_rows(SimpleNamespace(block_tables=SimpleNamespace(input_block_tables=[table])))
+    assert table.rows == []
+    compat.forget_rows(SimpleNamespace())  # a runner that clears them itself
+
+
 def engine(**changed: Any) -> Any:
     """An engine's configuration, as far as it is looked at."""
     parallel = {"pipeline_parallel_size": 1, "enable_expert_parallel": False, "enable_eplb": False}

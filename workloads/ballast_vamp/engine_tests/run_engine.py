@@ -146,7 +146,10 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
         elif step == "give back":
             result["given_back"] = _give_back(llm, prompts, params)
         elif step == "dummy":
-            result["dummy"] = _dummy(llm)
+            counter = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker._vamp_counter
+            before = int(counter.counts.sum())
+            llm.collective_rpc("execute_dummy_batch")
+            result["dummy"] = int(counter.counts.sum()) - before
         elif step == "load":
             result["load"] = _load(llm, prompts[0])
         elif step == "pause":
@@ -223,24 +226,6 @@ def _give_back(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[st
         "wrong": watched.wrong,
         "left": vamp.balloon.physical - vamp.home,
     }
-
-
-def _dummy(llm: Any) -> dict[str, int]:
-    """What a step without requests leaves: tokens counted, and the block that the table's first row led to before it
-    and leads to while it runs."""
-    worker = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker
-    counts, runner = worker._vamp_counter.counts, worker.model_runner
-    row, run, seen = runner.input_batch.block_table[0].get_device_tensor(1)[0], runner._dummy_run, []
-
-    def looked_at(*arguments: Any, **options: Any) -> Any:
-        seen.append(int(row[0]))
-        return run(*arguments, **options)
-
-    before, stale = int(counts.sum()), int(row[0])
-    runner._dummy_run = looked_at
-    llm.collective_rpc("execute_dummy_batch")
-    del runner._dummy_run
-    return {"counted": int(counts.sum()) - before, "stale": stale, "read": seen[0]}
 
 
 def _load(llm: Any, prompt: list[int]) -> dict[str, Any]:
