@@ -52,9 +52,10 @@ def test_layers_that_overlap_in_part_are_refused() -> None:
 
 
 def test_a_step_without_requests_reads_no_block_of_an_earlier_one() -> None:
-    table = SimpleNamespace(rows=[7, 8], zero_=lambda: table.rows.clear())
+    rows = [7, 8]
+    table = SimpleNamespace(zero_=rows.clear)
     compat.forget_rows(SimpleNamespace(block_tables=SimpleNamespace(input_block_tables=[table])))
-    assert table.rows == []
+    assert rows == []
     compat.forget_rows(SimpleNamespace())  # a runner that clears them itself
 
 
