@@ -1,6 +1,6 @@
 """Which part looks after which object, and whom a change concerns."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from ballast_api.cxlattachment import CXLAttachment
@@ -75,7 +75,8 @@ class Controller:
         evicts = obj["spec"].get("drain") == Drain.NO_EXECUTE.value
         bad = (ReservationState.LOST.value, ReservationState.QUARANTINED.value)
         stuck = [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in entries if evicts or e["state"] in bad]
-        return [*own_key(obj), *stuck, *self._coming(), *turns(obj), *self._held_up(entries)]
+        asked = {attachment["spec"]["region"]["uid"] for attachment in self.cache.all(CXL_ATTACHMENT)}
+        return [*own_key(obj), *stuck, *self._coming(), *turns(obj, asked), *self._held_up(entries)]
 
     def _of_attachment(self, obj: Object) -> list[Key]:
         region = obj["spec"]["region"]
@@ -131,8 +132,11 @@ class Controller:
                     self.world.queue.add(key)
 
 
-def turns(blade: Object) -> list[Key]:
-    """Regions whose turn it is to be overwritten: as many as ports are free, in the ledger's order."""
+def turns(blade: Object, asked: Collection[str]) -> list[Key]:
+    """Regions whose turn it is to be overwritten: as many as there are free ports, in the ledger's order.
+
+    asked: uids of those that have asked for a port, and need no waking.
+    """
     entries = (blade.get("status") or {}).get("reservations", [])
     used = {attachment["port"] for entry in entries for attachment in entry.get("attachments", [])}
     free = sum(port["name"] not in used for port in blade["spec"].get("ports", []))
@@ -144,7 +148,8 @@ def turns(blade: Object) -> list[Key]:
         and not entry.get("attachments")
         and not entry.get("operation")
     ]
-    return [Key(CXL_REGION.kind, entry["namespace"], entry["name"]) for entry in idle[:free]]
+    fresh = [entry for entry in idle if entry["uid"] not in asked]
+    return [Key(CXL_REGION.kind, e["namespace"], e["name"]) for e in fresh[: max(0, free - len(idle) + len(fresh))]]
 
 
 def settled(attachment: Object) -> bool:

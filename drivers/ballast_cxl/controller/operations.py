@@ -5,6 +5,7 @@ whether the thing is done already.
 """
 
 import logging
+from collections import Counter
 from time import monotonic
 
 from ballast_api.cxlblade import AttachmentState, CXLBlade, ReservationState
@@ -161,10 +162,10 @@ def free_port(blade: CXLBlade, node: str) -> str | None:
     return next((port.name for port in blade.spec.ports if port.node == node and port.name not in used), None)
 
 
-def free_nodes(blade: CXLBlade) -> set[str]:
-    """Nodes that a port leads to which carries nothing, by the ledger."""
+def free_ports(blade: CXLBlade) -> Counter[str]:
+    """By node, how many ports lead to it that carry nothing, by the ledger."""
     used = book.ports_in_use(blade.status)
-    return {port.node for port in blade.spec.ports if port.name not in used}
+    return Counter(port.node for port in blade.spec.ports if port.name not in used)
 
 
 def cabled(blade: CXLBlade) -> list[str]:

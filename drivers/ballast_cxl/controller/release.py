@@ -18,6 +18,7 @@ from ballast_cxl.resources import CXL_ATTACHMENT
 from ballast_operator.objects import Object, parse_time
 
 AGAIN_SECONDS = 3.0
+TURN_SECONDS = 30.0  # the ledger's change wakes whose turn it is; this is for turns that somebody let pass
 RETAINED = "Retained: the region was deleted with reclaimPolicy Retain"
 
 
@@ -44,7 +45,7 @@ class Release:
     async def step(self, uid: str, *, retain: bool = False) -> Step:
         """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure."""
         if (known := self.world.holding(uid)) and self.scrubber.waits(known):
-            return Step("Scrubbing", "Scrubbing", "it waits for a port to a healthy node", again=PATIENT_SECONDS)
+            return Step("Scrubbing", "Scrubbing", "it waits for a port to a healthy node", again=TURN_SECONDS)
         held = await self.world.holding_now(uid)
         if held is None:
             return Step("Released", "Deleting", "its blocks are free", done=True)

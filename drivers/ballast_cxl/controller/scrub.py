@@ -38,7 +38,8 @@ class Scrubber:
         that have one."""
         entry = held.entry
         idle = entry.state is ReservationState.SCRUBBING and not entry.zeroed and not entry.attachments
-        return idle and not self._late(held) and self._node(held, set()) is None
+        asked = bool(self.world.attachments(entry.uid))
+        return idle and not asked and not self._late(held) and self._node(held, set()) is None
 
     async def step(self, held: Held) -> float:
         """The next thing to do, and the seconds after which to look again. Raises Refused when it takes too long."""
@@ -92,9 +93,9 @@ class Scrubber:
         )
 
     def _node(self, held: Held, but: set[str]) -> str | None:
-        """A node that is cabled, healthy and has a free port."""
-        free = sorted(operations.free_nodes(held.blade) - but)
-        candidates = [node for node in free if self.world.nodes.alive(node)]
+        """A node that is cabled, healthy and has a free port that nobody else was promised."""
+        free = operations.free_ports(held.blade) - self.world.promised(held.blade)
+        candidates = [node for node in sorted(free) if node not in but and self.world.nodes.alive(node)]
         if not candidates:
             return None
         return candidates[held.entry.generation % len(candidates)]  # spread over the nodes

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from ballast_cxl.controller.testing import Cluster, SimulatedFabric
+from ballast_cxl.controller.testing_server import SimulatedClient
 from ballast_cxl.emulator.judge import judge
 from ballast_cxl.emulator.layout import BladeLayout
 from ballast_cxl.emulator.state import read
 from ballast_cxl.fabric.interface import Inventory
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, attachment_name
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
+from ballast_operator.objects import Object
 
 BLADE = BladeLayout("b0", 2, 8, 1, 8)  # 16 MiB, regions of whole rows of 2 MiB
 
@@ -275,11 +277,21 @@ async def test_regions_that_wait_for_a_port_ask_nobody(tmp_path: Path, monkeypat
         looks += 1
         return await look(self)
 
+    create, most = SimulatedClient.create, 0
+
+    async def watched(self: SimulatedClient, obj: Object) -> Object:
+        nonlocal most
+        made = await create(self, obj)
+        most = max(most, len(found.server.all(CXL_ATTACHMENT.kind)))
+        return made
+
     monkeypatch.setattr(SimulatedFabric, "look", counted)
+    monkeypatch.setattr(SimulatedClient, "create", watched)
     for number in range(8):
         found.server.delete(CXL_REGION, "team-a", f"r{number}")
     await found.converge()
     assert (found.memories(), found.ledger()) == ({}, [])
+    assert 0 < most <= 4, f"{most} regions asked for two ports at the same time"
     print(f"{looks} looks at the appliance")
     assert looks < 8 * 10, f"{looks} looks at the appliance for eight regions"
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -103,6 +104,18 @@ class World:
     def attachments(self, uid: str) -> list[CXLAttachment]:
         """CXLAttachments of a region as last seen, by node."""
         return _of_region(self.cache.all(CXL_ATTACHMENT), uid)
+
+    def promised(self, blade: CXLBlade) -> Counter[str]:
+        """By node, how many regions of the blade wait to be connected there, as last seen."""
+        entries = {entry.uid: entry for entry in blade.status.reservations}
+        return Counter(
+            obj["spec"]["node"]
+            for obj in self.cache.all(CXL_ATTACHMENT)
+            if (entry := entries.get(obj["spec"]["region"]["uid"]))
+            and not book.port_of(entry, obj["spec"]["node"])
+            and not obj["metadata"].get("deletionTimestamp")
+            and (obj.get("status") or {}).get("phase") != "Refused"
+        )
 
     async def attachments_now(self, uid: str) -> list[CXLAttachment]:
         """CXLAttachments of a region, as the API server has them. It picks them out: each step of a region's end asks,
