@@ -51,7 +51,9 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drain-timeout", type=float, default=120, metavar="SECONDS")
     parser.add_argument("--propagation-seconds", type=float, default=5, help="how long routers may still send requests")
     parser.add_argument("--peer", action="append", default=[], metavar="HOST:PORT", help="status port of another rank")
-    parser.add_argument("--follower", action="store_true", help="a rank without an API of its own")
+    parser.add_argument(
+        "--leader", default="", metavar="HOST:PORT", help="of a rank without an API: its leader's status"
+    )
     parser.add_argument("--termination-log", type=Path, default=Path("/dev/termination-log"))
     parser.add_argument("flags", nargs="*", metavar="--name=value", help="vLLM's own, after a lone --")
     parser.set_defaults(run=_run_serve)
@@ -73,7 +75,7 @@ def _run_serve(options: argparse.Namespace) -> int:
         port=options.port,
         revision=options.revision,
         flags=flags,
-        follower=options.follower,
+        leader=options.leader,
         peers=options.peer,
         startup_timeout=options.startup_timeout,
         drain_timeout=options.drain_timeout,
