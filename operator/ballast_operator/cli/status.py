@@ -39,7 +39,7 @@ def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
 
 def _of_a_child(child: Object, obj: Object) -> bool:
     """Whether it is a StatefulSet's revision, to which the labels of its pods were copied."""
-    return child["kind"] == "ControllerRevision" and controller_uid(child) != obj["metadata"]["uid"]
+    return bool(child["kind"] == "ControllerRevision" and controller_uid(child) != obj["metadata"]["uid"])
 
 
 def _state(status: Object) -> str:
