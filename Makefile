@@ -7,15 +7,17 @@ PROTOS := drivers/ballast_cxl/node/protos
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.venv/ready: pyproject.toml
+.venv/bin/pip:
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; python3 here is $$(python3 -V)"; exit 1; }
 	@python3 -c 'import ensurepip' 2>/dev/null || { apt-get update -q && apt-get install -y -q python3-venv; }
 	python3 -m venv .venv
-	$(PY) -m pip install -q --disable-pip-version-check -e '.[dev]'
+
+.venv/ready: pyproject.toml | .venv/bin/pip
+	$(PY) -m pip install -q --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
-demo: .venv/ready ## a CFRSolve from applied to Complete on a real cluster made here
-	$(PY) -m e2e.demo
+demo: .venv/bin/pip ## a CFRSolve from applied to Complete on a real cluster made here
+	@$(PY) -m e2e.ahead '$(MAKE) .venv/ready' '$(PY) -m e2e.demo'
 
 test: .venv/ready ## unit tests and one real flow per kind
 	$(PY) -m pytest -m 'not e2e and not long and not gpu and not qemu'

@@ -21,11 +21,6 @@ EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "cfrsolve-leduc.yaml
 IMAGES = ("operator", "cfr")  # of those that the chart installs by default
 WATCH_SECONDS = 180
 
-PLAN = """\
-This builds and starts a real Kubernetes here (two nodes, no Docker), installs the operator, and solves Leduc poker.
-The first run compiles Kubernetes and the images: about a quarter of an hour on two cores. The next ones take seconds.
-"""
-
 NEXT = """
 What to try next:
   export KUBECONFIG={kubeconfig} PATH={bin}:$PATH
@@ -37,8 +32,6 @@ What to try next:
 
 
 def main() -> int:
-    started = time.monotonic()
-    print(PLAN, flush=True)
     try:
         kube = bring_up()
         solve(kube)
@@ -49,7 +42,6 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it was", file=sys.stderr)
         return 130
-    print(f"\n{time.monotonic() - started:.0f} s in all")
     print(NEXT.format(kubeconfig=kube.kubeconfig, bin=Path(sys.executable).parent))
     return 0
 

@@ -159,14 +159,16 @@ def race(field: Field, kube: Kube, seed: int, count: int, fit: int, blade: str, 
         PATIENCE,
         lambda: f"{phases(kube)}",
     )
-    seen = phases(kube)
+    seen, standing = phases(kube), field.emulator.verdict(since)
     freed = clear(field, kube)
     verdict = field.emulator.verdict(since)
     print(
         f"seed {seed}: {count} pods, {seen}, {chaos.kills} kills, all bound after {took:.0f} s, all free after "
-        f"{freed:.0f} s; {verdict.composes} composes, overlaps {len(verdict.overlaps)}, refusals "
+        f"{freed:.0f} s; {standing.composes} composes until then, {verdict.composes} with those of pods that waited and "
+        f"got what others, deleted a moment before, gave back; overlaps {len(verdict.overlaps)}, refusals "
         f"{len(verdict.refusals)}, ports twice {len(verdict.twice)}"
     )
+    assert standing.composes - standing.frees == fit
     assert (verdict.overlaps, verdict.refusals, verdict.twice, verdict.left) == ([], [], [], {})
 
 

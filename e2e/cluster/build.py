@@ -14,7 +14,8 @@ from e2e.cluster import cache, shell, tools
 from e2e.cluster.steps import Step, Steps
 from e2e.cluster.versions import GO_SOURCES, Component
 
-ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
+# GOGC: the compiler ends before it needs its memory back, so it collects less often, for a tenth of its time.
+ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off", "GOGC": "400"}
 
 
 def path(component: Component) -> Path:

@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,13 @@ SYSCTLS = (
     "kernel.panic_on_oops",
     "kernel.keys.root_maxkeys",
     "kernel.keys.root_maxbytes",
+    "fs.inotify.max_user_instances",
+    "fs.inotify.max_user_watches",
 )
+
+# A cluster's programs watch with 25 inotify instances, its pods with more; a user may have 128 where nobody set it, and
+# kubelet does not start without.
+WATCHES = {"max_user_instances": 1024, "max_user_watches": 524288}
 
 # Each node has its own of these; the machine only lends the place to mount them on.
 MOUNT_POINTS = {
@@ -136,6 +142,15 @@ class Host:
 def enable_forwarding(proc: Path = Path("/proc/sys")) -> None:
     """Let the machine pass packets between nodes and itself."""
     (proc / "net/ipv4/ip_forward").write_text("1")
+
+
+def allow_watches(proc: Path = Path("/proc/sys")) -> None:
+    """Let root watch as many files as several clusters need. A machine that forbids the change may have enough."""
+    for name, least in WATCHES.items():
+        path = proc / "fs/inotify" / name
+        with suppress(OSError):
+            if int(path.read_text()) < least:
+                path.write_text(str(least))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ the content, and a Deployment whose image changed rolls out by itself.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,8 @@ SOURCES = {
     "serving": ("workloads/ballast_serving", "workloads/ballast_vamp"),
     "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
+
+KEPT = 4  # images of one name in the builder's storage, whose layers the next build takes up
 
 # Built and loaded where nothing else is asked for: no GPU, no vLLM of almost 5 GB unpacked.
 DEFAULT = ("operator", "cfr", "cxl")
@@ -111,6 +114,7 @@ def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layer
             layered.prune(layout, [base, *ours[-4:]])  # other checkouts use other ones of ours, on the same base
             made = layered.Layered(name, base, layout)
             step.result = f"{made.size / 1e9:.1f} GB"
+        _tidy()
     return made
 
 
@@ -160,6 +164,22 @@ def _build(image: BuiltImage, base: str, checkout: Path, steps: Steps) -> None:
             raise ClusterError(f"image {image.name} has {size / 1e6:.0f} MB, more than {limit / 1e6:.0f} MB")
         made.rename(image.archive)
         step.result = f"{size / 1e6:.0f} MB"
+    _tidy()
+
+
+def _tidy() -> None:
+    """Give disk back: what killed builds left, and all but the newest images of each name with the layers they alone
+    have. Only with the lock: nobody else builds then."""
+    shell.attempt("nice", *_buildah(), "rm", "--all")
+    found = json.loads(shell.run(*_buildah(), "images", "--json"))
+    dated = sorted(((image["createdatraw"], name) for image in found for name in image["names"] or ()), reverse=True)
+    repositories: dict[str, list[str]] = {}
+    for _, name in dated:
+        repositories.setdefault(name.rpartition(":")[0], []).append(name)
+    old = [name for names in repositories.values() for name in names[KEPT:]]
+    if old:
+        shell.attempt("nice", *_buildah(), "rmi", *old)
+        shell.attempt("nice", *_buildah(), "rmi", "--prune")
 
 
 def _bud(target: str, name: str, base: str, checkout: Path, step: Step) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import time
 from pathlib import Path
 
 from e2e.cluster import build, namespaces, network, node_config, seed, shell
@@ -13,6 +15,8 @@ from e2e.cluster.processes import Daemons, Process, wait_gone
 from e2e.cluster.versions import CONTAINERD, CTR, K8S
 
 CONTAINERD_SECONDS = 30
+KUBELET_SECONDS = 60
+KUBELET_PORT = 10250
 
 
 class Node:
@@ -47,9 +51,9 @@ class Node:
             process = self._switch_on()
         if not self._running("containerd"):
             self._in_node("containerd", build.path(CONTAINERD), "--config", self.layout.state / "containerd.toml")
-        socket = self.layout.state / "run/containerd.sock"
+        there = self.layout.state / "run/containerd.sock"
         hint = f"see {self.daemons.log(f'{self.name}-containerd')}"
-        shell.wait_for(f"containerd of {self.name}", socket.is_socket, CONTAINERD_SECONDS, hint, 0.02)
+        shell.wait_for(f"containerd of {self.name}", there.is_socket, CONTAINERD_SECONDS, hint, 0.02)
         if not self._running("kubelet"):
             self._start_kubelet()
         if not self._running("kube-proxy"):
@@ -129,16 +133,35 @@ class Node:
         return process
 
     def _start_kubelet(self) -> None:
-        self._in_node(
-            "kubelet",
-            build.path(K8S),
-            "kubelet",
-            f"--config={self.layout.state / 'kubelet.json'}",
-            f"--kubeconfig={self.layout.cluster.pki / self.name}.kubeconfig",
-            f"--hostname-override={self.name}",
-            f"--node-ip={self.layout.ip}",
-            "--root-dir=/var/lib/kubelet",
-        )
+        """Start kubelet, and again if it ends at once, as systemd would: it does where containerd has its socket and is
+        not ready to serve yet."""
+        until = time.monotonic() + KUBELET_SECONDS
+        while True:
+            self._in_node(
+                "kubelet",
+                build.path(K8S),
+                "kubelet",
+                f"--config={self.layout.state / 'kubelet.json'}",
+                f"--kubeconfig={self.layout.cluster.pki / self.name}.kubeconfig",
+                f"--hostname-override={self.name}",
+                f"--node-ip={self.layout.ip}",
+                "--root-dir=/var/lib/kubelet",
+            )
+            hint = f"see {self.daemons.log(f'{self.name}-kubelet')}"
+            shell.wait_for(f"kubelet of {self.name}", self._kubelet_is_settled, KUBELET_SECONDS, hint, 0.05)
+            if self._running("kubelet"):
+                return
+            if time.monotonic() > until:
+                raise ClusterError(f"kubelet of {self.name} ended: {self.daemons.last_words(f'{self.name}-kubelet')}")
+            time.sleep(0.5)
+
+    def _kubelet_is_settled(self) -> bool:
+        """Whether it serves, or has ended."""
+        if not self._running("kubelet"):
+            return True
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex((str(self.layout.ip), KUBELET_PORT)) == 0
 
     def _running(self, part: str) -> bool:
         return self.daemons.get(f"{self.name}-{part}") is not None

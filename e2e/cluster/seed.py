@@ -7,6 +7,7 @@ writes in place, are copied. Layers and blobs are only ever added and removed, n
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from e2e.cluster import build, cache, layered, shell
 from e2e.cluster.versions import CONTAINERD, CTR
+
+KEPT = 2
 
 
 def ensure(archives: Sequence[Path]) -> Path:
@@ -28,7 +31,11 @@ def ensure(archives: Sequence[Path]) -> Path:
             shutil.rmtree(made, ignore_errors=True)
             _import(archives, bases, made)
             made.rename(target)
-    return cache.used(target)
+        os.utime(target)
+        # Not by age like other things: each takes gigabytes, and nodes keep what they were given.
+        for old in sorted(target.parent.glob("seed-*"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            shutil.rmtree(old)
+    return target
 
 
 def plant(seed: Path, store: Path) -> None:

@@ -81,3 +81,15 @@ def test_a_claim_repeated_after_a_crash_remembers_the_first_settings(machine: Ho
     machine.claim(Path("/a"), [])
     machine.release(layout)
     assert setting.read_text().strip() == "0"
+
+
+def test_few_inotify_instances_become_enough_and_many_stay(machine: Host) -> None:
+    folder = machine.proc / "fs/inotify"
+    (folder / "max_user_instances").write_text("128\n")
+    (folder / "max_user_watches").write_text("9000000\n")
+    host.allow_watches(machine.proc)
+    assert (folder / "max_user_instances").read_text() == "1024"
+    assert (folder / "max_user_watches").read_text() == "9000000\n"
+    (folder / "max_user_watches").unlink()
+    host.allow_watches(machine.proc)  # a machine without them is left alone
+    assert not (folder / "max_user_watches").exists()

@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 
@@ -56,3 +57,23 @@ def test_every_target_is_in_the_dockerfile_and_runs_as_nobody() -> None:
 def test_an_unknown_image_is_refused_with_those_there_are() -> None:
     with pytest.raises(ClusterError, match="there is no image gpu; images are operator, cfr"):
         images.planned("gpu")
+
+
+def test_the_builder_keeps_the_newest_images_of_each_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[dict[str, object]] = [
+        {"names": [f"docker.io/ballast/cfr:dev-{n}"], "createdatraw": f"2026-01-0{n}"} for n in (3, 1, 6, 2, 5, 4)
+    ]
+    found.append({"names": ["docker.io/ballast/base:trixie"], "createdatraw": "2020-01-01"})
+    found.append({"names": None, "createdatraw": "2026-01-09"})
+    program = tmp_path / "buildah"
+    program.write_text(
+        f'#!/bin/sh\nshift 4\necho "$*" >> {tmp_path}/calls\n[ $1 = images ] && cat {tmp_path}/images\nexit 0\n'
+    )
+    program.chmod(0o755)
+    (tmp_path / "images").write_text(json.dumps(found))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    images._tidy()
+    calls = (tmp_path / "calls").read_text().splitlines()
+    gone = "rmi docker.io/ballast/cfr:dev-2 docker.io/ballast/cfr:dev-1"
+    assert calls == ["rm --all", "images --json", gone, "rmi --prune"]

@@ -36,7 +36,7 @@ def up(addons: Sequence[str] = table.DEFAULT, steps: Steps | None = None, checko
 
 def _build(steps: Steps) -> None:
     if not build.built(K8S):
-        steps.say("  The first time, Kubernetes, etcd and containerd are built: about 8 minutes on two cores.")
+        steps.say("  The first time, Kubernetes, etcd and containerd are built: about 12 minutes on two cores.")
     build.ensure(CORE, steps)
 
 
@@ -64,6 +64,7 @@ def _start_control_plane(cluster: LocalCluster, steps: Steps) -> None:
     with steps.step("certificates, bridge, routes"):
         pki.ensure(layout)
         host.enable_forwarding()
+        host.allow_watches()
         network.ensure_bridge(layout)
     with steps.step("etcd and API server"):
         cluster.control_plane.start_etcd()

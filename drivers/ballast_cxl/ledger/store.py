@@ -30,6 +30,24 @@ class Gone(Exception):
     """The blade's object does not exist."""
 
 
+@dataclass(eq=False)
+class Wish:
+    """A step that waits for its turn. after: the ledger as it is once the step is taken."""
+
+    step: Step
+    done: asyncio.Future[CXLBlade]
+    after: CXLBladeStatus = field(default_factory=CXLBladeStatus)
+
+    def refuse(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def grant(self, blade: CXLBlade) -> None:
+        """Committed: `blade` is the object, of which the wish sees its own step and those before it."""
+        if not self.done.done():
+            self.done.set_result(blade.model_copy(update={"status": self.after}))
+
+
 @dataclass
 class Store:
     """The ledgers, as the API server holds them. written: called with each blade that was changed here."""
@@ -37,6 +55,7 @@ class Store:
     client: Client
     written: Callable[[Object], None]
     _turns: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _wishes: dict[str, list[Wish]] = field(default_factory=dict)
 
     async def read(self, blade: str) -> CXLBlade:
         """The blade as it is now. Raises Gone."""
@@ -45,39 +64,71 @@ class Store:
     async def change(self, blade: str, step: Step) -> CXLBlade:
         """Bring a ledger one step on. `step` may run several times, on ever newer ledgers; what it raises is raised.
 
-        Changes of one process take turns, so only other processes are in the way. Raises ApiError (conflict) when those
-        were faster every time.
+        Changes of one process take turns, so only other processes are in the way; those that wait for the same turn are
+        written at once, one after the other in the ledger, so that a blade that many regions want is not written for
+        each of them alone. Raises ApiError (conflict) when others were faster every time.
         """
-        async with self._turns.setdefault(blade, asyncio.Lock()):
-            return await self._change(blade, step)
+        wish = Wish(step, asyncio.get_running_loop().create_future())
+        wishes = self._wishes.setdefault(blade, [])
+        wishes.append(wish)
+        try:
+            async with self._turns.setdefault(blade, asyncio.Lock()):
+                if not wish.done.done():
+                    await self._change(blade, [each for each in wishes if not each.done.done()])
+            return await wish.done
+        finally:
+            wishes.remove(wish)
 
-    async def _change(self, blade: str, step: Step) -> CXLBlade:
+    async def _change(self, blade: str, wishes: list[Wish]) -> None:
+        """Grant or refuse all of them. If it is cancelled, those that are left go with the next turn."""
+        try:
+            await self._commit(blade, wishes)
+        except Exception as error:
+            for wish in wishes:
+                wish.refuse(error)
+
+    async def _commit(self, blade: str, wishes: list[Wish]) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             stored = await self._fetch(blade)
             before = CXLBlade.model_validate(stored)
-            after = step(before)
-            if after == before.status:
-                return before
-            after = with_totals(before, after)
-            if wrong := book.faults(after):
-                raise AssertionError(f"ledger of CXLBlade {blade} would be broken: {'; '.join(wrong)}")
-            body = stored | {"status": dumped(after)}
-            try:
-                written = await self.client.update(CXL_BLADE, body, "status")
-            except ApiError as error:
-                if not error.conflict or attempt == ATTEMPTS:
-                    raise
-                CONFLICTS.inc()
-                continue
-            self.written(written)
-            return CXLBlade.model_validate(written)
-        raise AssertionError("not reached")
+            after, refused = _taken(before, wishes)
+            if after != before.status:
+                body = stored | {"status": dumped(with_totals(before, after))}
+                try:
+                    stored = await self.client.update(CXL_BLADE, body, "status")
+                except ApiError as error:
+                    if not error.conflict or attempt == ATTEMPTS:
+                        raise
+                    CONFLICTS.inc()
+                    continue
+                self.written(stored)
+            for wish, why in refused:
+                wish.refuse(why)
+            found = CXLBlade.model_validate(stored)
+            for wish in wishes:
+                wish.grant(found)
+            return
 
     async def _fetch(self, blade: str) -> Object:
         found = await self.client.get(CXL_BLADE, None, blade)
         if found is None:
             raise Gone(f"CXLBlade {blade} does not exist; the regions on it cannot be looked after")
         return found
+
+
+def _taken(blade: CXLBlade, wishes: list[Wish]) -> tuple[CXLBladeStatus, list[tuple[Wish, Exception]]]:
+    """The ledger after every step that can be taken, each on top of the one before; and the others with the reason."""
+    status, refused = blade.status, list[tuple[Wish, Exception]]()
+    for wish in wishes:
+        try:
+            after = wish.step(blade.model_copy(update={"status": status}))
+            if after != status and (wrong := book.faults(after)):
+                raise AssertionError(f"ledger of CXLBlade {blade.metadata.name} would be broken: {'; '.join(wrong)}")
+        except Exception as error:
+            refused.append((wish, error))
+        else:
+            status = wish.after = after
+    return status, refused
 
 
 def dumped(status: CXLBladeStatus) -> Object:
