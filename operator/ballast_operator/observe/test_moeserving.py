@@ -293,6 +293,17 @@ def test_a_group_that_loads_is_told_apart_from_one_that_is_not_whole() -> None:
     )
 
 
+def test_a_model_is_loading_until_its_engine_is_ready() -> None:
+    loads = observe(situation(serving(), deployment(available=0), ROUTER, pod(ready=False))).status
+    loaded = situation(serving(), deployment(available=0), ROUTER, pod(ready=False, started=True), previous=loads)
+    assert ready(loaded)[1] == "ModelLoading"
+    ready_before = observe(situation(serving(), deployment(), ROUTER, pod())).status
+    silent = situation(
+        serving(), deployment(available=0), ROUTER, pod(ready=False, started=True), previous=ready_before
+    )
+    assert ready(silent)[1:] == ("PodsNotReady", "0 of 1 replicas serve; qwen-engine-x has loaded the model, and does not answer")  # fmt: skip
+
+
 def test_a_worker_that_fails_is_a_problem_of_its_serving() -> None:
     leader, worker = ranks(leader=False, worker=False)
     worker["status"]["containerStatuses"][0] |= {

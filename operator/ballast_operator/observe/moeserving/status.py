@@ -13,7 +13,7 @@ from ballast_operator.observe.moeserving.autoscaler import Outcome, autoscale
 from ballast_operator.observe.moeserving.checks import Blocked, blocked
 from ballast_operator.observe.moeserving.problems import Problem, problems
 from ballast_operator.observe.moeserving.view import View, ready
-from ballast_operator.observe.pods import phase, started
+from ballast_operator.observe.pods import condition, phase, started
 
 LOOK_AGAIN_SECONDS = 10.0
 SCALING_SECONDS = 5.0
@@ -85,7 +85,12 @@ def _unready(view: View, running: list[Object], told: str) -> tuple[Reason, str]
     """Why engines that run take no requests."""
     if waits := [f"{_name(pod)} waits for {', '.join(ranks)}" for pod in running if (ranks := view.missing(pod))]:
         return Reason.PODS_NOT_READY, f"{told}; {'; '.join(waits[:3])}"
-    if loading := sorted(_name(pod) for pod in running if not started(pod)):
+    before = condition({"status": view.previous}, Type.READY)
+    if before and before["reason"] == Reason.MODEL_LOADING:  # loaded by now, and about to be ready
+        loading = sorted(map(_name, running))
+    else:
+        loading = sorted(_name(pod) for pod in running if not started(pod))
+    if loading:
         return Reason.MODEL_LOADING, f"{told}; {', '.join(loading[:3])} is loading the model"
     silent = ", ".join(sorted(map(_name, running))[:3])
     return Reason.PODS_NOT_READY, f"{told}; {silent} has loaded the model, and does not answer"
