@@ -20,6 +20,7 @@ class Balloon:
         self.virtual = len(pool.blocks)
         self.physical = min(physical, self.virtual)
         self.cut = self.physical
+        self.told = False  # those who copy from blocks that no request holds, of the blocks that are all held
         self._held: set[int] = set()
         for block in pool.blocks[self.physical :]:
             pool.free_block_queue.remove(block)
@@ -53,7 +54,7 @@ class Balloon:
 
     def begin_shrink(self, cut: int) -> None:
         """Take back blocks from `cut` on: nobody gets them, and nobody finds a prefix in them, from now on."""
-        self.cut = max(1, min(cut, self.physical))
+        self.cut, self.told = max(1, min(cut, self.physical)), False
         self.pool.evict_blocks({block.block_id for block in self.pool.blocks[self.cut : self.physical]})
         self.sweep()
 
@@ -97,10 +98,9 @@ class Balloon:
         return count
 
     def cached_above(self, cut: int) -> int:
-        """Free blocks from `cut` on that hold a prefix: what shrinking to there would evict."""
-        return sum(
-            block.ref_cnt == 0 and block.block_hash is not None for block in self.pool.blocks[cut : self.physical]
-        )
+        """Blocks from `cut` on that hold a prefix: what shrinking to there would forget, sooner or later. Those of a
+        request that runs are forgotten at once, and it is likely to be continued."""
+        return sum(block.block_hash is not None for block in self.pool.blocks[cut : self.physical])
 
     @property
     def usage(self) -> float:

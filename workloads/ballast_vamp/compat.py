@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -26,14 +26,18 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "vllm.v1.core.sched.scheduler:Scheduler.update_from_output": ("self", "scheduler_output", "model_runner_output"),
     "vllm.v1.core.sched.scheduler:Scheduler._preempt_request": ("self", "request", "timestamp"),
     "vllm.v1.core.sched.scheduler:Scheduler.has_requests": ("self",),
+    "vllm.v1.core.sched.scheduler:Scheduler.get_request_counts": ("self",),
     "vllm.v1.core.sched.scheduler:Scheduler.shutdown": ("self",),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.allocate_slots": ("self", "request", "num_new_tokens"),
     "vllm.v1.core.kv_cache_manager:KVCacheManager.get_computed_blocks": ("self", "request"),
+    "vllm.v1.core.kv_cache_coordinator:KVCacheCoordinator.get_num_blocks_to_allocate": ("self", "request_id"),
     "vllm.v1.core.block_pool:BlockPool.evict_blocks": ("self", "block_ids"),
     "vllm.v1.core.block_pool:BlockPool._maybe_evict_cached_block": ("self", "block"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.prepend_n": ("self", "blocks"),
     "vllm.v1.core.kv_cache_utils:FreeKVCacheBlockQueue.remove": ("self", "block"),
     "vllm.v1.core.kv_cache_utils:get_block_hash": ("key",),
+    "vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler:"
+    "OffloadingConnectorScheduler.build_connector_meta": ("self", "scheduler_output"),
     "vllm.v1.worker.gpu_worker:Worker.load_model": ("self", "load_dummy_weights"),
     "vllm.v1.worker.gpu_worker:Worker.determine_available_memory": ("self",),
     "vllm.v1.worker.gpu_worker:Worker.initialize_from_config": ("self", "kv_cache_config"),
@@ -197,6 +201,36 @@ def longest_request_blocks(config: Any, vllm_config: Any) -> int:
     """Blocks that one request of the greatest length takes."""
     specs = [group.kv_cache_spec for group in config.kv_cache_groups]
     return sum(-(-spec.max_memory_usage_bytes(vllm_config) // spec.page_size_bytes) for spec in specs)
+
+
+def forget_rows(runner: Any) -> None:
+    """Have the block tables on the device lead nowhere but to block 0, which always has memory, until the next step
+    gathers its own. In 0.26 a step without requests reads through what the last ones left there; the first kind of
+    runner, and 0.32, clear it themselves."""
+    for table in getattr(getattr(runner, "block_tables", None), "input_block_tables", ()):
+        table.zero_()
+
+
+def waiting(scheduler: Any) -> Iterator[Any]:
+    """Requests that do not run, those first that hold blocks or wait for something besides them."""
+    apart = (getattr(scheduler, name, ()) for name in ("skipped_waiting", "kv_holding_waiting"))  # 0.26, 0.32
+    return itertools.chain(*apart, scheduler.waiting)
+
+
+def copiers(connector: Any) -> list[Any]:
+    """Scheduler halves of the KV connectors that copy blocks which their requests have given back already. They see to
+    it that a copy was made only before somebody else gets the block."""
+    if connector is None:
+        return []
+    from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
+
+    parts = getattr(connector, "_connectors", [connector])  # vLLM's MultiConnector has several
+    return [part.connector_scheduler for part in parts if isinstance(part, OffloadingConnector)]
+
+
+def hand_to_somebody_else(copier: Any, blocks: Iterable[int]) -> None:
+    """Have copies from these blocks made before the next step runs, those that are not even planned yet included."""
+    copier._current_batch_allocated_block_ids.update(blocks)
 
 
 def plain_hash(block: Any) -> Any:

@@ -64,9 +64,15 @@ class Now:
     fetches: bool = False
 
 
+def _nobody(_: range) -> bool:
+    return False
+
+
 @dataclass
 class Controller:
-    """observe asks the ranks for an Outlook on so many more blocks."""
+    """observe asks the ranks for an Outlook on so many more blocks. copiers tells who copies from blocks that no
+    request holds that these are about to lose their memory, and says whether there is anybody; they are done with it
+    when the step that follows was launched."""
 
     balloon: Balloon
     coordinator: Coordinator
@@ -76,6 +82,7 @@ class Controller:
     zero_copy: float
     metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], float] = time.monotonic
+    copiers: Callable[[range], bool] = _nobody
 
     def __post_init__(self) -> None:
         self.outlook: Outlook | None = None
@@ -110,14 +117,17 @@ class Controller:
                 self.balloon.cancel_shrink()
             self._grow_ahead(now, at)
         elif self.balloon.shrinking:
-            if self.balloon.sweep():
+            if self.balloon.sweep() and self._copied():
                 self.balloon.finish_shrink()
                 self._start(shrink(self.balloon.physical))
-        elif self.shape.dry:
-            return
-        elif self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
+        elif not self.shape.dry and self._quiet(at) and at >= self._retry_at[Direction.SHRINK]:
             self._come_home(now, at)
-        elif self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
+        self._swap(at)
+
+    def _swap(self, at: float) -> None:
+        """Exchange hot experts on the host for cold ones at home, if that pays and nothing else moves."""
+        idle = not self.coordinator.pending and not self.balloon.shrinking and not self.shape.dry
+        if idle and self.outlook is not None and self.outlook.swaps and at >= self._retry_at[Direction.SWAP]:
             self._start(Order(Direction.SWAP, self.balloon.physical))
 
     def busy(self) -> bool:
@@ -125,12 +135,21 @@ class Controller:
         away = bool(self.coordinator.pending) or self.balloon.physical > self.home or self._settle
         return away and not self.shape.dry and self.clock() - self._quiet_since < HOME_SECONDS
 
+    def _copied(self) -> bool:
+        """Whether nobody copies from the held blocks any more. Who might is told once, and asked for no answer."""
+        if self.balloon.told:
+            return True
+        self.balloon.told = True
+        return not self.copiers(range(self.balloon.cut, self.balloon.physical))
+
     def _come_home(self, now: Now, at: float) -> None:
         """Take the next blocks back, or, where none is left to take, bring home what a failure left on the host."""
         if self.balloon.physical > self.home:
             cut = max(self.home, self.balloon.physical - self.shape.step)
             if self._lost_prefixes(now, cut, at) <= self._saved_reads(now, cut) + NOTHING:
                 self.balloon.begin_shrink(cut)
+            else:  # what is cached there is counted block by block: not in every step
+                self._retry_at[Direction.SHRINK] = at + OBSERVE_SECONDS
         elif self._settle:
             self._start(shrink(self.balloon.physical))
 
@@ -250,7 +269,8 @@ class Controller:
         return option
 
     def shrink(self, blocks: int) -> int:
-        """Take so many blocks back, now, if no request holds one of them; returns how many were."""
+        """Take so many blocks back, now, if no request holds one of them and nobody may copy from one; returns how many
+        were."""
         before = self.balloon.physical
         target = max(self.home, before - blocks)
         if self.balloon.shrinking:
@@ -258,7 +278,7 @@ class Controller:
         if target == before:
             return 0
         self.balloon.begin_shrink(target)
-        if not self.balloon.sweep():
+        if not self.balloon.sweep() or not self._copied():
             self.balloon.cancel_shrink()
             return 0
         self.balloon.finish_shrink()

@@ -99,6 +99,10 @@ class VampWorker(VampRank, Worker):  # type: ignore[misc]
         with _or_end():
             return super().vamp_rollback(epoch, order)
 
+    def vamp_forget_copies(self) -> None:
+        with _or_end():
+            super().vamp_forget_copies()
+
 
 @contextmanager
 def _or_end() -> Iterator[None]:

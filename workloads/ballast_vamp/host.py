@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ballast_vamp.reasons import Disabled, Reason
@@ -31,3 +34,12 @@ def require(size: int, root: Path = Path("/")) -> None:
             f"VAMP_HOST_BYTES asks for {size} bytes of host memory on this rank and {have} are available; "
             "lower it, or give the pod more memory",
         )
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[None]:
+    """One rank of this server after another looks what is there and takes it: what one finds, others would find too.
+    folder: which they share."""
+    with (folder / "host.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

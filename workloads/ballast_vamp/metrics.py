@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +106,15 @@ def _remove(made: str, owner: int) -> None:
 
 
 def write(engine: str, metrics: Metrics) -> None:
-    """Replace an engine's file; a reader sees the old or the new one."""
+    """Replace an engine's file; a reader sees the old or the new one. Without room for it the old one stays."""
     path = folder() / f"{engine}.json"
-    if not path.parent.is_dir():
-        return  # the server is ending
     new = path.with_suffix(f".{os.getpid()}.new")
-    new.write_text(json.dumps(metrics.rows()))
-    new.replace(path)
+    try:
+        new.write_text(json.dumps(metrics.rows()))
+        new.replace(path)
+    except OSError:  # no room; or the server is ending, and its folder is gone
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 def read() -> Iterator[tuple[str, list[tuple[str, Labels, float]]]]:

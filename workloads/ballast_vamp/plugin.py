@@ -15,6 +15,9 @@ from ballast_vamp.config import Config
 from ballast_vamp.reasons import Disabled, Reason
 
 CPU_WORKER = "vllm.v1.worker.cpu_worker.CPUWorker"
+# Connectors that copy cache by its addresses, in this process. Others pin pages that may be remapped, or open them in
+# another process, or read blocks at times that nobody has looked at: what they transfer would be silently wrong.
+CONNECTORS = ("OffloadingConnector", "SimpleCPUOffloadConnector", "LMCacheConnectorV1")
 _registered = False
 log = logging.getLogger("vllm.vamp")  # vLLM's own handler prints it
 
@@ -85,7 +88,7 @@ def _patch() -> None:
     def initialize_kv_caches(self: Any, *args: Any, **options: Any) -> Any:
         from ballast_vamp import link
 
-        link.executor = self.model_executor  # a scheduler is not given one
+        link.keep(self)
         return start_caches(self, *args, **options)
 
     EngineArgs.create_engine_config = create_engine_config
@@ -123,10 +126,15 @@ def refuse_unsupported(made: Any) -> None:
         "--enable-expert-parallel is set": parallel.enable_expert_parallel,
         "--enable-eplb is set": parallel.enable_eplb,
         "--enable-sleep-mode is set": getattr(model, "enable_sleep_mode", False),
+        # It would be fitted to all the cache that could be had, and none of it but what is there may be promised.
+        "--max-model-len is auto; give the tokens": getattr(model, "original_max_model_len", None) == -1,
         "--num-gpu-blocks-override is set; use --kv-cache-memory-bytes": cache.num_gpu_blocks_override is not None,
         "weights are offloaded by --cpu-offload-gb or --offload-backend": _offloads(offload, cache),
         "--enable-return-routed-experts is set": _returns_routes(made),
-        "the KV connector registers the cache for RDMA": _pins_cache(made.kv_transfer_config),
+    }
+    refused |= {
+        f"the KV connector {name} is none of {', '.join(CONNECTORS)}": name not in CONNECTORS
+        for name in _connectors(made.kv_transfer_config)
     }
     for words, there in refused.items():
         if there:
@@ -148,11 +156,13 @@ def _offloads(offload: Any, cache: Any) -> bool:
     )
 
 
-def _pins_cache(transfer: Any) -> bool:
-    """Whether a connector would pin pages that may be remapped: transfers would be silently wrong."""
-    name = str(getattr(transfer, "kv_connector", "") or "")
-    extra = str(getattr(transfer, "kv_connector_extra_config", "") or "")
-    return any(word in name + extra for word in ("Nixl", "Mooncake", "MoRIIO", "P2pNccl"))
+def _connectors(transfer: Any) -> list[str]:
+    """Names of the KV connectors, those inside of vLLM's MultiConnector."""
+    name = str(getattr(transfer, "kv_connector", None) or "")
+    if name != "MultiConnector":
+        return [name] if name else []
+    parts = (getattr(transfer, "kv_connector_extra_config", None) or {}).get("connectors", [])
+    return [str(part.get("kv_connector")) for part in parts]
 
 
 def _show_metrics() -> None:

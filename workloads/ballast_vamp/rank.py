@@ -156,6 +156,16 @@ class Rank:
                 written += self.table.units[unit].bytes
         return written
 
+    def forget_copies(self) -> None:
+        """Weights were written anew: no copy of a unit at home is true any more, nor is what was prepared from one.
+        Units on the host were written where they are."""
+        if self._prepared is not None:
+            self.rollback(self._prepared.epoch)
+        self.store.vmm.synchronize()  # copies are made beside the work of the device, and must not begin before its end
+        for host in self.table.hosts:
+            if host.of is not None and not host.serving:
+                self.table.drop_copy(host.id)
+
     # --- planning
 
     def _plan(self, order: Order) -> Plan:

@@ -8,6 +8,7 @@ has_requests          an engine without requests goes on stepping until experts 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -97,6 +98,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_watermark()
         self._vamp_times, self._vamp_mix, self._vamp_reuse = StepTimes(), StepMix(), Reuse()
         self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
+        self._vamp_wanted = 0  # blocks, by the request that asked last
         self._vamp_asked = ""  # the request whose prefix was looked up last
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
@@ -109,7 +111,14 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_wrap(pool)
         log.info("VAMP: %d blocks have memory, %d more may get it", balloon.physical, balloon.parked)
         dma, zero_copy = min(r.dma for r in ranks), min(r.zero_copy for r in ranks)
-        return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy)
+        copiers = compat.copiers(self.connector)
+
+        def tell(blocks: range) -> bool:
+            for copier in copiers:
+                compat.hand_to_somebody_else(copier, blocks)
+            return bool(copiers)
+
+        return Controller(balloon, Coordinator(link.call), self._vamp_observe, shape, dma, zero_copy, copiers=tell)
 
     def _vamp_require(self, physical: int) -> None:
         """Raise ValueError, as vLLM itself does, unless one request of the greatest length, and one block for each
@@ -138,12 +147,17 @@ class VampMixin(_Base):  # type: ignore[misc]
         """Take hold of allocation, eviction and prefix lookup of this scheduler's own objects."""
         manager, reuse = self.kv_cache_manager, self._vamp_reuse
         allocate, evict, look_up = manager.allocate_slots, pool._maybe_evict_cached_block, manager.get_computed_blocks
+        count = manager.coordinator.get_num_blocks_to_allocate
+
+        def get_num_blocks_to_allocate(*arguments: Any, **options: Any) -> int:
+            self._vamp_wanted = int(count(*arguments, **options))
+            return self._vamp_wanted
 
         def allocate_slots(request: Any, *arguments: Any, **options: Any) -> Any:
             found = allocate(request, *arguments, **options)
-            while found is None and self._vamp_emergency(request):
+            while found is None and self._vamp_short() and self._vamp_emergency(request):
                 found = allocate(request, *arguments, **options)
-            if found is None:
+            if found is None and not (self.vamp is None or self.vamp.shape.dry):
                 self._vamp_pick_victim(request)
             return found
 
@@ -161,6 +175,7 @@ class VampMixin(_Base):  # type: ignore[misc]
                 reuse.asked(request.block_hashes, time.monotonic())
             return found
 
+        manager.coordinator.get_num_blocks_to_allocate = get_num_blocks_to_allocate
         manager.allocate_slots = allocate_slots
         manager.get_computed_blocks = get_computed_blocks
         pool._maybe_evict_cached_block = maybe_evict
@@ -177,7 +192,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         output = super().schedule(*arguments, **options)
         if output.total_num_scheduled_tokens:
             self._vamp_note(output)
-        elif not self.running and not self.waiting:
+        elif not super().has_requests():  # requests that wait for a connector or a grammar are asked for without delay
             self._vamp_stepped = None
             time.sleep(IDLE_SECONDS)
         if time.monotonic() - self._vamp_written > WRITE_SECONDS:
@@ -200,6 +215,8 @@ class VampMixin(_Base):  # type: ignore[misc]
             return True
         if self.vamp is None or self.parallel_config.data_parallel_size > 1:
             return False  # ranks of a data-parallel group step together
+        if self.pause_state.value or link.ending():
+            return False  # who paused or ends an engine waits until it has nothing to do
         busy = self.vamp.busy()
         if self._vamp_busy and not busy:
             self.vamp.look(self.vamp_now())
@@ -229,12 +246,13 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_tokens[id(output)] = (decoding, prompt, max(0, context), requests)
 
     def vamp_now(self) -> Now:
-        running, waiting = len(self.running), len(self.waiting)
+        running, waiting = self.get_request_counts()
+        waiting -= self.num_waiting_for_streaming_input  # sessions that say nothing wait for nobody
         tokens = self.block_size
         grows = running * AHEAD_SECONDS / max(self._vamp_mix.seconds, 1e-3) / tokens
         prompts = 0
         missed = 1.0 - self._vamp_hits.value
-        for request, _ in zip(self.waiting, range(8), strict=False):
+        for request in itertools.islice(compat.waiting(self), 8):
             prompts += math.ceil(missed * (request.num_tokens - request.num_computed_tokens) / tokens)
         groups = len(self.kv_cache_config.kv_cache_groups)
         context = sum(request.num_computed_tokens for request in self.running) / max(1, running)
@@ -249,6 +267,12 @@ class VampMixin(_Base):  # type: ignore[misc]
             gap=self._vamp_reuse.gap.value,
             fetches=self.connector is not None,
         )
+
+    def _vamp_short(self) -> bool:
+        """Whether more blocks would help a request that got none. vLLM says that it wants more than there are at all
+        where it must not run in this step, since what it found in the cache is only being computed."""
+        assert self.vamp is not None
+        return self._vamp_wanted <= self.vamp.balloon.physical
 
     def _vamp_emergency(self, request: Any) -> bool:
         assert self.vamp is not None

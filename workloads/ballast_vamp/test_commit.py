@@ -22,11 +22,13 @@ class Ranks:
     def __init__(self, count: int, fault: Step | None = None, on: int = 0) -> None:
         self.all: list[Machine] = [machine(fault=fault if rank == on else None) for rank in range(count)]
         self.calls: list[str] = []
+        self.asked: list[Direction] = []  # of each order that was to be prepared
 
     def call(self, method: str, epoch: int, order: Order) -> Sequence[Answer]:
         self.calls.append(method)
         verb = method.removeprefix("vamp_")
         if verb == "prepare":
+            self.asked.append(order.direction)
             return [made.rank.prepare(epoch, order) for made in self.all]
         return [getattr(made.rank, verb)(epoch) for made in self.all]
 

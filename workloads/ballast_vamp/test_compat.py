@@ -51,6 +51,14 @@ def test_layers_that_overlap_in_part_are_refused() -> None:
         compat.cache_parts(cache([new(1, 1000, 100, host=True)]))
 
 
+def test_a_step_without_requests_reads_no_block_of_an_earlier_one() -> None:
+    rows = [7, 8]
+    table = SimpleNamespace(zero_=rows.clear)
+    compat.forget_rows(SimpleNamespace(block_tables=SimpleNamespace(input_block_tables=[table])))
+    assert rows == []
+    compat.forget_rows(SimpleNamespace())  # a runner that clears them itself
+
+
 def engine(**changed: Any) -> Any:
     """An engine's configuration, as far as it is looked at."""
     parallel = {"pipeline_parallel_size": 1, "enable_expert_parallel": False, "enable_eplb": False}
@@ -70,6 +78,14 @@ def engine(**changed: Any) -> Any:
     return SimpleNamespace(**made)
 
 
+def transfer(*names: str) -> Any:
+    """Of one KV connector, or of several behind one."""
+    if len(names) == 1:
+        return SimpleNamespace(kv_connector=names[0])
+    parts = [{"kv_connector": name} for name in names]
+    return SimpleNamespace(kv_connector="MultiConnector", kv_connector_extra_config={"connectors": parts})
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -77,9 +93,11 @@ def engine(**changed: Any) -> Any:
         ({"parallel_config__enable_expert_parallel": True}, "--enable-expert-parallel"),
         ({"model_config__enable_sleep_mode": True}, "--enable-sleep-mode"),
         ({"model_config__enable_return_routed_experts": True}, "--enable-return-routed-experts"),
+        ({"model_config__original_max_model_len": -1}, "--max-model-len is auto"),
         ({"scheduler_config__scheduler_cls": "a.B"}, "--scheduler-cls"),
         ({"offload_config__uva": SimpleNamespace(cpu_offload_gb=4)}, "--cpu-offload-gb"),
-        ({"kv_transfer_config": SimpleNamespace(kv_connector="NixlConnector")}, "RDMA"),
+        ({"kv_transfer_config": transfer("NixlConnector")}, "KV connector NixlConnector is none of Offloading"),
+        ({"kv_transfer_config": transfer("OffloadingConnector", "LMCacheMPConnector")}, "KV connector LMCacheMPConn"),
     ],
 )
 def test_options_that_do_not_go_with_vamp_are_named(changed: dict[str, Any], words: str) -> None:
@@ -90,7 +108,8 @@ def test_options_that_do_not_go_with_vamp_are_named(changed: dict[str, Any], wor
 
 
 def test_vllms_own_offload_of_the_cache_goes_with_vamp() -> None:
-    plugin.refuse_unsupported(engine(kv_transfer_config=SimpleNamespace(kv_connector="OffloadingConnector")))
+    plugin.refuse_unsupported(engine(kv_transfer_config=transfer("OffloadingConnector")))
+    plugin.refuse_unsupported(engine(kv_transfer_config=transfer("OffloadingConnector", "LMCacheConnectorV1")))
 
 
 def test_unasked_the_plugin_does_not_even_import_vllm(monkeypatch: pytest.MonkeyPatch) -> None:

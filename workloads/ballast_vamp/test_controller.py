@@ -10,6 +10,7 @@ from ballast_vamp.balloon import Balloon
 from ballast_vamp.commit import Coordinator
 from ballast_vamp.controller import QUIET_SECONDS, Controller, Now, Shape
 from ballast_vamp.cost import Mix, Outlook, Prefill
+from ballast_vamp.rank import Direction
 from ballast_vamp.reasons import Reason
 from ballast_vamp.steps import Step
 from ballast_vamp.test_balloon import Pool
@@ -169,6 +170,30 @@ def test_blocks_in_use_are_waited_for() -> None:
     assert engine.controller.balloon.physical == 10
 
 
+def test_memory_goes_a_step_after_those_who_copy_from_it_were_told() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    told: list[range] = []
+
+    def copiers(blocks: range) -> bool:
+        told.append(blocks)
+        return True
+
+    engine.controller.copiers = copiers
+    engine.controller.balloon.begin_shrink(10)
+    calls = list(engine.ranks.calls)
+    engine.controller.tick(now())
+    assert (told, engine.controller.balloon.physical, engine.ranks.calls) == ([range(10, 16)], 16, calls)
+    engine.controller.tick(now())
+    assert (len(told), engine.controller.balloon.physical) == (1, 10)
+    engine.controller.grow(6)
+    assert engine.controller.shrink(6) == 0, "nothing waits for a step here"
+    engine.controller.tick(now())
+    engine.controller.balloon.begin_shrink(10)
+    engine.controller.tick(now())
+    assert told == [range(10, 16)] * 3, "what was said of blocks that were handed out since is worth nothing"
+
+
 @pytest.mark.parametrize("step", [step for step in Step if step is not Step.REPLY])
 def test_a_rank_that_cannot_leaves_blocks_parked_and_is_asked_ever_less(step: Step) -> None:
     engine = Engine(fault=step)
@@ -189,6 +214,42 @@ def test_a_swap_that_cannot_be_done_holds_up_no_grow() -> None:
     engine.controller.observe = lambda mix, blocks: replace(observe(mix, blocks), swaps=4)
     engine.run(3, now())
     assert engine.controller.emergency(now(), 4000, 8)
+
+
+def test_hot_experts_are_exchanged_while_the_cache_is_under_pressure_and_may_not_grow() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    engine.cold = 3e9  # of what could leave next: evicting is cheaper
+    observe = engine.controller.observe
+    engine.controller.observe = lambda mix, blocks: replace(observe(mix, blocks), swaps=4)
+    engine.run(3, now(need=60))
+    assert Direction.SWAP in engine.ranks.asked
+    assert engine.controller.balloon.physical == 16
+
+
+def test_hot_experts_are_exchanged_while_prefixes_keep_the_others_away() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    for block in [engine.pool.take() for _ in range(12)]:
+        assert block is not None
+        engine.pool.give(block, cached=True)
+    engine.run(QUIET_SECONDS + 1, now(running=2, waiting=0))
+    observe = engine.controller.observe
+    engine.controller.observe = lambda mix, blocks: replace(observe(mix, blocks), swaps=4)
+    engine.run(10, now(running=2, waiting=0))
+    assert engine.controller.balloon.physical == 16
+    assert Direction.SWAP in engine.ranks.asked
+
+
+def test_prefixes_of_requests_that_run_count_too() -> None:
+    engine = Engine()
+    engine.controller.grow(6)
+    for block in [engine.pool.take() for _ in range(6)]:
+        assert block is not None
+        assert block.block_id >= 10
+        block.block_hash = "its request is not done with it"
+    engine.run(20, now(running=2, waiting=0))
+    assert all(block.block_hash for block in engine.pool.blocks[10:16])
 
 
 def test_a_dry_run_decides_and_moves_nothing() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from ballast_vamp.reasons import Disabled, Reason
 
 
 def machine(root: Path, available_kib: int, limit: str | None = None, used: int = 0, kept: int = 0) -> Path:
-    (root / "proc").mkdir()
+    (root / "proc").mkdir(exist_ok=True)
     (root / "proc/meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {available_kib} kB\n")
     if limit is not None:
         (root / "sys/fs/cgroup").mkdir(parents=True)
@@ -40,3 +41,25 @@ def test_too_little_is_said_with_both_numbers(tmp_path: Path) -> None:
     ) as told:
         host.require(1 << 30, root)
     assert told.value.reason is Reason.HOST_MEMORY_TOO_SMALL
+
+
+def test_ranks_do_not_promise_themselves_the_same_memory(tmp_path: Path) -> None:
+    machine(tmp_path, 1000)
+    found: list[Reason | None] = []
+
+    def other_rank() -> None:
+        with host.turn(tmp_path):
+            try:
+                host.require(600 << 10, tmp_path)
+                found.append(None)
+            except Disabled as disabled:
+                found.append(disabled.reason)
+
+    with host.turn(tmp_path):
+        host.require(600 << 10, tmp_path)
+        thread = threading.Thread(target=other_rank)
+        thread.start()
+        thread.join(0.2)
+        machine(tmp_path, 400)
+    thread.join()
+    assert found == [Reason.HOST_MEMORY_TOO_SMALL]

@@ -55,3 +55,17 @@ def test_a_half_written_file_hides_nobody_else(tmp_path: Path) -> None:
     metrics.write("0", filled())
     (tmp_path / "1.json").write_text("[[")
     assert "vamp:active 1.0" in page()
+
+
+def test_a_full_disk_costs_a_sample_and_not_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.write("0", filled())
+    before = page()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr(Path, "write_text", full)
+        metrics.write("0", metrics.Metrics())
+    assert page() == before
+    assert list(tmp_path.iterdir()) == [tmp_path / "0.json"]

@@ -43,6 +43,26 @@ def test_parked_blocks_are_written_only_after_steps_that_may_still_write_them() 
     assert calls.index("synchronize") < calls.index("copy")
 
 
+def test_weights_that_are_written_anew_are_what_every_unit_serves_from_then_on() -> None:
+    made = machine()
+    table, store = made.rank.table, made.rank.store
+    parts = [(unit, n, store.address(unit, n), size) for unit in table.units for n, size in enumerate(unit.sizes)]
+    carry_out(made, Direction.GROW, 30)
+    carry_out(made, Direction.SHRINK, 20)
+    assert len(table.host) > len(table.away) > 0, "some units at home have a copy"
+    prepared = next(EPOCH)
+    made.rank.prepare(prepared, Order(Direction.SHRINK, 10))  # old weights are on their way home
+    for unit, tensor, address, size in parts:
+        made.vmm.write(address, size, ("new", unit.id, tensor))
+    made.rank.forget_copies()
+    made.rank.commit(prepared)
+    made.clock.now += KEPT_SECONDS + 1
+    for capacity, direction in ((10, Direction.SHRINK), (30, Direction.GROW), (10, Direction.SHRINK)):
+        assert carry_out(made, direction, capacity)
+        for unit, tensor, address, size in parts:
+            assert made.vmm.read(address, size) == ("new", unit.id, tensor)
+
+
 def test_an_order_that_is_repeated_changes_nothing() -> None:
     made = machine()
     assert carry_out(made, Direction.GROW, 20)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ballast_vamp import compat, experts, geometry, host, hotness, pages
+from ballast_vamp import compat, experts, geometry, host, hotness, metrics, pages
 from ballast_vamp.config import Config, Mode
 from ballast_vamp.cost import Mix, Outlook
 from ballast_vamp.fake_vmm import FakeVmm
@@ -30,6 +30,7 @@ from ballast_vamp.rank import SWAP_GAIN, Answer, Order, Rank
 from ballast_vamp.reasons import Disabled, Reason
 from ballast_vamp.store import Store, host_sizes
 from ballast_vamp.vmm import Vmm, VmmError, Where
+from ballast_vamp.weights import Weights
 
 if TYPE_CHECKING:
     from typing import Any as _Base
@@ -40,7 +41,7 @@ SPARES = 8  # packs kept for swaps
 LARGE_UNIT = 48 << 20  # bytes of a unit of experts that a profile calls cold; larger ones save 1 ms/GiB at most
 SAVE_EVERY = 300.0
 DRY_SPEED = 50e9  # bytes/s to reckon with where nothing is moved that could be measured
-COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, while nothing presses
+COPY_AHEAD = 64 << 20  # bytes of host copies written at a time, beside the steps
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,9 @@ class Description:
     disabled: tuple[Reason, str] | None = None
 
 
-class VampRank(_Base):  # type: ignore[misc]
+class VampRank(Weights, _Base):  # type: ignore[misc]
     """Mixed into vLLM's worker classes, before them."""
 
-    _vamp: Rank | None = None
     _vamp_disabled: Disabled | None = None
     _vamp_budget = 0
     _vamp_virtual = 0
@@ -113,8 +113,9 @@ class VampRank(_Base):  # type: ignore[misc]
             host.require(min(config.host_bytes, total))
         vmm = self._vamp_vmm() if not dry else FakeVmm()
         share = hotness.load(config.profile, len(layers), count) if config.profile else None
-        order = experts.coldest_last(None if dry else share, len(layers), count)
-        tail = 0 if share is None or dry else count * budget // total
+        known = None if dry or self._vamp_numbered() else share
+        order = experts.coldest_last(known, len(layers), count)
+        tail = 0 if known is None else count * budget // total
         units = geometry.units(layers, vmm.granularity, tail, LARGE_UNIT)
         if budget < max(unit.bytes for unit in units):
             raise Disabled(
@@ -133,6 +134,11 @@ class VampRank(_Base):  # type: ignore[misc]
         self._vamp_saved = time.monotonic()
         if config.profile is not None and self.rank == 0:
             atexit.register(self.vamp_save)
+
+    def _vamp_numbered(self) -> bool:
+        """Whether somebody besides the router knows experts by the model's numbers: adapters of experts are looked up
+        by the ids that kernels get, and a trainer writes them in the model's order."""
+        return bool(self.vllm_config.lora_config or getattr(self.vllm_config, "weight_transfer_config", None))
 
     def _vamp_imagine(self, runners: Sequence[Any]) -> None:
         """A store that only counts: nothing real is moved."""
@@ -154,8 +160,11 @@ class VampRank(_Base):  # type: ignore[misc]
                 Reason.HOST_MEMORY_TOO_SMALL,
                 f"VAMP_HOST_BYTES is {self._vamp_config.host_bytes}, less than a unit of {store.units[0].bytes} bytes",
             )
-        for sizes in self._vamp_hosts:
-            store.add_host(sizes)
+        with host.turn(metrics.folder()):
+            if self._vamp_config.mode is not Mode.DRY_RUN:
+                host.require(sum(sum(sizes) for sizes in self._vamp_hosts))
+            for sizes in self._vamp_hosts:
+                store.add_host(sizes)
 
     def _vamp_first_scores(self) -> Any:
         """Scores before any token was routed: a profile's, or all alike."""
@@ -178,6 +187,8 @@ class VampRank(_Base):  # type: ignore[misc]
         self._vamp_block_bytes = total // virtual
         physical = min(self._vamp_physical // self._vamp_block_bytes, virtual)
         future = virtual if self._vamp_budget else virtual + self._vamp_limit // self._vamp_block_bytes
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # what torch keeps for later it gives back to its own requests only, not to ours
         regions, addresses, allocations = self._vamp_lay_out(kv_cache_config, physical, future)
         real = bool(self._vamp_budget)
         with self._vamp_allocation(allocations) if real else nullcontext():
@@ -231,6 +242,14 @@ class VampRank(_Base):  # type: ignore[misc]
             self._vamp_counter.before_step(phase, tokens)
         return super().execute_model(scheduler_output)
 
+    def execute_dummy_batch(self) -> None:
+        """Step along with other ranks of a data-parallel group: nobody asked for these tokens, so none is counted, and
+        the blocks that they would read of an earlier request may have no memory any more."""
+        if self._vamp is not None:
+            self._vamp_counter.before_step(Phase.DECODE, 0)
+            compat.forget_rows(self.model_runner)
+        super().execute_dummy_batch()
+
     def shutdown(self) -> None:
         self.vamp_save()
         super().shutdown()
@@ -269,8 +288,8 @@ class VampRank(_Base):  # type: ignore[misc]
             rank.scores = (mix.decode_rate * decode + mix.prefill_rate * prefill) / (self._vamp_dma * 0.92)
         plan, away = rank.next_grow(blocks), rank.table.offloaded()
         more = [offload.unit for offload in plan.offloads]
-        if learned and not more:
-            rank.copy_ahead(COPY_AHEAD)
+        if learned and any(offload.copy for offload in plan.offloads):
+            rank.copy_ahead(COPY_AHEAD)  # so that the move itself is a remap, and waits for no copy
         self._vamp_maybe_save()
         return Outlook(
             blocks=plan.capacity - rank.table.capacity(),

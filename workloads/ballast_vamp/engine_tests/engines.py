@@ -28,6 +28,18 @@ VAMP = {
     "VAMP_HOST_BYTES": "100000000",
     "VAMP_CHUNK_BYTES": "600000",
 }
+COPIED = {  # options of an engine whose KV is copied to host memory, and each copy looked at: see watched.py
+    "kv_transfer_config": {
+        "kv_connector": "OffloadingConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {
+            "spec_name": "Watched",
+            "spec_module_path": "ballast_vamp.engine_tests.watched",
+            "cpu_bytes_to_use": 256 << 20,
+            "offload_prompt_only": False,
+        },
+    }
+}
 SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",

@@ -91,7 +91,10 @@ class Restless:
             del self.asked[session]
 
     def check(self) -> None:
-        """Raise AssertionError unless experts are where the table says, and nobody knows of a block without memory."""
+        """Raise AssertionError unless experts are where the table says, and nobody knows of a block without memory, nor
+        copied from one."""
+        if (copies := sys.modules.get("ballast_vamp.engine_tests.watched")) is not None:
+            assert not copies.wrong, copies.wrong
         self.core.model_executor.collective_rpc("vamp_check")
         balloon = self.vamp.balloon
         for block in balloon.pool.blocks[balloon.physical :]:
@@ -125,6 +128,10 @@ def main(case: dict[str, Any]) -> dict[str, float]:
         seed=0,
         **case["options"],
     )
+    if "kv_transfer_config" in case["options"]:
+        from ballast_vamp.engine_tests import watched
+
+        watched.watch(llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker._vamp)
     restless, until, steps = Restless(llm, random.Random(case["seed"])), time.monotonic() + case["seconds"], 0
     while time.monotonic() < until:
         restless.step(busy=int(time.monotonic()) % 6 < 3)

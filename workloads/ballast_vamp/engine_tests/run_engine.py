@@ -14,6 +14,8 @@ import json
 import os
 import random
 import sys
+import time
+from dataclasses import replace
 from typing import Any
 
 
@@ -119,6 +121,8 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
 
     dice = random.Random(7)
     prompts = [[dice.randrange(3, 250) for _ in range(n)] for n in [case["prompt"]] * case["requests"]]
+    if case.get("same"):
+        prompts = prompts[:1] * len(prompts)
     warm = [dice.randrange(3, 250) for _ in range(case.get("warm", 400))]
     params = [
         SamplingParams(
@@ -139,6 +143,19 @@ def _requests(llm: Any, case: dict[str, Any], result: dict[str, Any]) -> None:
             before = result["preemptions"]
             result["drained"] = _drain(llm, prompts, params)
             result["preemptions"] = before  # those while nothing may grow are not what is counted
+        elif step == "give back":
+            result["given_back"] = _give_back(llm, prompts, params)
+        elif step == "dummy":
+            counter = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker._vamp_counter
+            before = int(counter.counts.sum())
+            llm.collective_rpc("execute_dummy_batch")
+            result["dummy"] = int(counter.counts.sum()) - before
+        elif step == "load":
+            result["load"] = _load(llm, prompts[0])
+        elif step == "pause":
+            result["paused"] = _pause(llm, prompts, params)
+        elif step == "new weights":
+            result["new_weights"] = _new_weights(llm)
         elif step == "check":
             result.setdefault("checks", []).append(llm.collective_rpc("vamp_check"))
         else:
@@ -176,6 +193,101 @@ def _drain(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, A
     llm.generate(again, once, use_tqdm=False)
     del vamp.tick, vamp.emergency
     return found
+
+
+def _give_back(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:
+    """Take blocks back while requests fill their last ones and a connector copies them. How many blocks were copied by
+    the time the last request ended and afterwards, what copies read that they should not have, and how many blocks of
+    those that were taken back still have memory."""
+    from ballast_vamp.engine_tests import watched
+
+    engine = llm.llm_engine
+    core = engine.engine_core.engine_core
+    vamp: Any = core.scheduler.vamp
+    watched.watch(core.model_executor.driver_worker.worker._vamp)
+    for number, (ids, param) in enumerate(zip(prompts, params, strict=True)):
+        engine.add_request(f"give-back-{number}", {"prompt_token_ids": ids}, param)
+    steps, look = 0, core.scheduler.vamp_now
+    while engine.has_unfinished_requests():
+        engine.step()
+        steps += 1
+        if steps == 100:
+            vamp.balloon.begin_shrink(vamp.home)
+            core.scheduler.vamp_now = lambda: replace(look(), need=0)  # nothing calls it off
+            vamp.emergency = lambda *_: False
+    copied, shrinking = len(watched.stored), vamp.balloon.shrinking
+    for _ in range(20):
+        core.step_fn()
+    del vamp.emergency, core.scheduler.vamp_now
+    return {
+        "shrinking": shrinking,
+        "copied": copied,
+        "copied_later": len(watched.stored) - copied,
+        "wrong": watched.wrong,
+        "left": vamp.balloon.physical - vamp.home,
+    }
+
+
+def _load(llm: Any, prompt: list[int]) -> dict[str, Any]:
+    """How long a request takes whose cache a connector brings back, with nobody else there and experts away; the rest
+    of an engine that has nothing to do is made long. Comes after blocks were given back, of the same prompts."""
+    from vllm import SamplingParams
+
+    from ballast_vamp import scheduler
+
+    vamp: Any = llm.llm_engine.engine_core.engine_core.scheduler.vamp
+    llm.reset_prefix_cache()
+    vamp.grow(1)
+    usual, scheduler.IDLE_SECONDS = scheduler.IDLE_SECONDS, 3.0
+    started = time.monotonic()
+    once = SamplingParams(max_tokens=1, detokenize=False)
+    (answer,) = llm.generate({"prompt_token_ids": prompt}, once, use_tqdm=False)
+    scheduler.IDLE_SECONDS = usual
+    return {"cached": answer.num_cached_tokens, "seconds": time.monotonic() - started, "away": vamp.busy()}
+
+
+def _pause(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:
+    """Whether an engine whose experts are away has work: with requests, while they are paused, and when it ends."""
+    from vllm.v1.core.sched.interface import PauseState
+
+    engine = llm.llm_engine
+    core = engine.engine_core.engine_core
+    core.scheduler.vamp.grow(1)
+    for number, (ids, param) in enumerate(zip(prompts, params, strict=True)):
+        engine.add_request(f"pause-{number}", {"prompt_token_ids": ids}, param)
+    for _ in range(20):
+        engine.step()
+    found = {"away": core.scheduler.vamp.busy(), "running": core.scheduler.has_requests()}
+    core.scheduler.set_pause_state(PauseState.PAUSED_ALL)
+    found["paused"] = core.scheduler.has_requests()
+    core.scheduler.set_pause_state(PauseState.UNPAUSED)
+    while engine.has_unfinished_requests():
+        engine.step()
+    core.step_fn()
+    found["at rest"] = core.scheduler.has_requests()
+    core.is_running = lambda: False  # as an engine in a process of its own says after SIGTERM
+    found["ending"] = core.scheduler.has_requests()
+    del core.is_running
+    return found
+
+
+def _new_weights(llm: Any) -> dict[str, Any]:
+    """Write one expert tensor anew. Copies of experts at home before and after, or why it was refused."""
+    import torch
+
+    core = llm.llm_engine.engine_core.engine_core
+    worker = core.model_executor.driver_worker.worker
+    table = worker._vamp.table
+    name = next(name for name, _ in worker.get_model().named_parameters() if "w13_weight" in name)
+    new = torch.ones_like(worker.get_model().get_parameter(name))
+    before = sum(host.of is not None and not host.serving for host in table.hosts)
+    options = {"weights_iterator": [(name, new)], "is_checkpoint_format": False}
+    try:
+        llm.collective_rpc("reload_weights", kwargs=options)
+    except RuntimeError as error:
+        return {"refused": str(error)}
+    after = sum(host.of is not None and not host.serving for host in table.hosts)
+    return {"before": before, "after": after, "written": bool((worker.get_model().get_parameter(name) == 1).all())}
 
 
 if __name__ == "__main__":

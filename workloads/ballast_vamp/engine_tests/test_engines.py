@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ballast_vamp.engine_tests import engines, environment, models
-from ballast_vamp.engine_tests.engines import BLOCK, VAMP, Case
+from ballast_vamp.engine_tests.engines import BLOCK, COPIED, VAMP, Case
 
 PHYSICAL = 70
 Results = dict[str, dict[str, Any]]
@@ -50,21 +50,46 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("single")
     for kind in ("moe", "dense"):
         models.write(kind, folder / kind)
+    trained = {"block_size": 32, "dtype": "float32", "weight_transfer_config": {"backend": "nccl"}}
     profile = {**VAMP, "VAMP_PROFILE": str(folder / "profile.json")}
-    after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check"]
+    after = ["generate", "check", "reset", ["shrink", 6], "check", ["grow", 6], "check", "new weights", "pause"]
     return run(
         folder,
         {
             "plain": moe(folder),
             "ideal": moe(folder, 200),
             "sync": moe(folder, env=profile, steps=after),
-            "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain"], **{"async": True}),
-            "profile": moe(folder, env=profile, steps=["generate", "check"]),
+            "async": moe(folder, env=VAMP, steps=["generate", ["grow", 80], "drain", "pause"], **{"async": True}),
+            "profile": moe(folder, env=profile, steps=["generate", "check", "new weights"]),
+            "trained": moe(folder, env=profile, options=trained, steps=["generate", "new weights"]),
             "fault": moe(folder, env={**VAMP, "VAMP_FAULT": "prepare:0"}, steps=["generate", "check"]),
             "dry": moe(folder, env={**VAMP, "VAMP_MODE": "DryRun"}),
             "dense": moe(folder, env=VAMP, model=str(folder / "dense")),
             "override": moe(folder, env=VAMP, options={"block_size": 32, "num_gpu_blocks_override": 100}),
             "bad": moe(folder, env={**VAMP, "VAMP_MODE": "nonsense"}),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Engines of one rank whose cache a connector copies, and one that nothing presses."""
+    folder = tmp_path_factory.mktemp("beside")
+    models.write("moe", folder / "moe")
+    copied: Case = {  # each request's last block is full with its last token
+        "env": VAMP,
+        "requests": 6,
+        "output": 117,
+        "options": {"block_size": 32, "dtype": "float32", **COPIED},
+        "steps": ["give back", "check", "load"],
+    }
+    calm = ["generate", "dummy", ["shrink", 1], "new weights"]  # whoever shrinks looks at routes as well
+    return run(
+        folder,
+        {
+            "copied": moe(folder, **copied),
+            "copied_async": moe(folder, **copied, **{"async": True}),
+            "calm": moe(folder, 200, env=VAMP, steps=calm),
         },
     )
 
@@ -105,6 +130,52 @@ def test_blocks_that_requests_fill_while_they_are_taken_back_are_not_found_again
     assert drained["emptied"]
     assert drained["parked"] > 0
     assert drained["known"] == 0
+
+
+@pytest.mark.parametrize("case", ["sync", "async"])
+def test_who_pauses_or_ends_an_engine_does_not_wait_for_experts_to_come_home(single: Results, case: str) -> None:
+    found = {"away": True, "running": True, "paused": False, "at rest": True, "ending": False}
+    assert single[case]["paused"] == found
+
+
+def test_no_copy_of_an_expert_outlives_its_weights(single: Results) -> None:
+    found = single["sync"]["new_weights"]
+    assert found["written"]
+    assert found["before"] > found["after"] == 0
+
+
+def test_copies_of_the_coldest_experts_are_made_before_anything_presses(beside: Results) -> None:
+    assert sample(beside["calm"], "vamp:expert_bytes_host") == 0
+    assert beside["calm"]["new_weights"]["before"] > 0
+
+
+def test_steps_that_nobody_asked_for_are_not_learned_from(beside: Results) -> None:
+    assert beside["calm"]["dummy"] == 0
+
+
+def test_weights_are_not_written_in_an_order_that_their_writer_does_not_know(single: Results) -> None:
+    assert "start the engine without VAMP_PROFILE" in single["profile"]["new_weights"]["refused"]
+    assert single["trained"]["new_weights"]["written"], "where a trainer is expected, experts keep the model's order"
+    assert single["trained"]["rounds"] == single["ideal"]["rounds"]
+
+
+@pytest.mark.parametrize("case", ["copied", "copied_async"])
+def test_a_block_keeps_its_memory_until_a_connector_has_copied_it(beside: Results, case: str) -> None:
+    found = beside[case]["given_back"]
+    assert found["shrinking"], "requests ended before anything was taken back"
+    assert found["copied_later"] > 0, "nothing was left to copy when the last request ended"
+    assert found["wrong"] == []
+    assert found["left"] == 0
+
+
+@pytest.mark.parametrize("case", ["copied", "copied_async"])
+def test_a_request_that_waits_for_a_connector_alone_does_not_find_the_engine_at_rest(
+    beside: Results, case: str
+) -> None:
+    found = beside[case]["load"]
+    assert found["away"]
+    assert found["cached"] > 200
+    assert found["seconds"] < 3, "one rest"
 
 
 def test_a_saved_profile_reorders_experts_and_changes_no_token(single: Results) -> None:
@@ -173,6 +244,8 @@ def test_layers_of_two_kinds_share_the_blocks(tmp_path: Path) -> None:
     }
     small = 4_000_000
     wide = {"VAMP_CHUNK_BYTES": "1000000", "VAMP_MIN_RESIDENT_FRACTION": "0.2"}
+    same = {**hybrid, "kv_bytes": 5 * small, "same": True, "prompt": 3000, "output": 4, "max_model_len": 4096}
+    same["options"] = {**hybrid["options"], "max_num_batched_tokens": 16384}  # all of them in one step
     grown = {**hybrid, "kv_bytes": small, "env": {**VAMP, **wide}, "async": True}
     results = run(
         tmp_path,
@@ -180,11 +253,14 @@ def test_layers_of_two_kinds_share_the_blocks(tmp_path: Path) -> None:
             "plain": {**hybrid, "kv_bytes": small},
             "ideal": {**hybrid, "kv_bytes": 10 * small},
             "vamp": {**grown, "steps": ["generate", "check", "reset"]},
+            "same": {**same, "env": grown["env"], "steps": ["generate", "check"]},
         },
     )
     assert results["plain"]["preemptions"] > results["vamp"]["preemptions"] == 0
     assert results["vamp"]["rounds"] == results["ideal"]["rounds"]
     assert results["vamp"]["reset"]
+    assert results["same"]["cached"] > 0
+    assert results["same"]["checks"][0][0]["away"] == 0, "requests that wait for each other's prefix want no memory"
 
 
 def test_two_ranks_agree_or_hand_nothing_out(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ballast_vamp.engine_tests import engines, environment, models
-from ballast_vamp.engine_tests.engines import BLOCK, VAMP
+from ballast_vamp.engine_tests.engines import BLOCK, COPIED, VAMP
 
+PLAIN = {"block_size": 32, "dtype": "float32"}
 KINDS: dict[str, dict[str, Any]] = {
-    "moe": {"kv_bytes": 70 * BLOCK, "env": VAMP, "options": {"block_size": 32, "dtype": "float32"}},
+    "moe": {"kv_bytes": 70 * BLOCK, "env": VAMP, "options": PLAIN},
+    "copied": {"kv_bytes": 70 * BLOCK, "env": VAMP, "options": {**PLAIN, **COPIED}},
     "next": {
         "kv_bytes": 6_000_000,
         "env": {**VAMP, "VAMP_CHUNK_BYTES": "1000000", "VAMP_MIN_RESIDENT_FRACTION": "0.2"},
@@ -29,8 +31,8 @@ def test_no_block_without_memory_is_ever_known_or_used(tmp_path: Path, kind: str
         environment.python()
     except environment.CannotMakeError as error:
         pytest.skip(str(error))
-    models.write(kind, tmp_path / kind)
-    case = {"model": str(tmp_path / kind), "seed": seed, "seconds": 60, "async": scheduler == "async", **KINDS[kind]}
+    model = models.write("next" if kind == "next" else "moe", tmp_path / kind)
+    case = {"model": str(model), "seed": seed, "seconds": 60, "async": scheduler == "async", **KINDS[kind]}
     found = engines.restless(case, tmp_path)
     print(found)
     assert found["answered"] > 20

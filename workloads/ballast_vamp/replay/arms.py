@@ -37,8 +37,8 @@ LOOK_SECONDS = 0.2
 @dataclass(frozen=True)
 class Setup:
     """What all local arms have in common. physical, ideal: tokens of KV, under pressure and without it; longest: tokens
-    of the largest context; host, offload: bytes of host memory, and of experts that may go there (0: as many);
-    engine: further arguments of vLLM's `LLM`."""
+    of the largest context; host, offload: bytes on each rank of host memory, and of experts that may go there (0: as
+    many); engine: further arguments of vLLM's `LLM`."""
 
     model: str
     layers: int | None
@@ -89,7 +89,8 @@ class Task:
         if setup.profile:
             found["worker_extension_cls"] = "ballast_vamp.replay.routing.RoutingExtension"
         if "kv-offload" in self.arm:
-            found |= {"kv_offloading_size": self._host() / GIB, "kv_offloading_backend": "native"}
+            ranks = setup.engine.get("tensor_parallel_size", 1)  # it is given for all of them, and VAMP's for each
+            found |= {"kv_offloading_size": ranks * self._host() / GIB, "kv_offloading_backend": "native"}
         return found | dict(setup.engine)
 
     def environment(self) -> dict[str, str]:

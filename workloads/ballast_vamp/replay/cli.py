@@ -79,7 +79,9 @@ def _replay_options(parser: argparse.ArgumentParser) -> None:
     local.add_argument("--pressure", type=float, default=3, help="KV asked for / physical KV (%(default)s)")
     local.add_argument("--block-size", type=int, default=32, help="tokens of a block of KV (%(default)s)")
     local.add_argument("--max-num-seqs", type=int, default=64, help="requests in one step (%(default)s)")
-    local.add_argument("--host-gib", type=float, default=1, help="host memory of each arm that uses it (%(default)s)")
+    local.add_argument(
+        "--host-gib", type=float, default=1, help="host memory of each rank of arms that use it (%(default)s)"
+    )
     local.add_argument(
         "--max-offload-gib", type=float, default=0, help="of experts; 0: as much as there is host memory"
     )

@@ -181,6 +181,8 @@ def test_arms_differ_in_what_they_are_about_and_in_nothing_else() -> None:
     added = {k: v for k, v in offload.arguments(1024).items() if k not in plain.arguments(1024)}
     assert added == {"kv_offloading_size": 4.0, "kv_offloading_backend": "native"}
     assert (both.arguments(1024)["kv_offloading_size"], both.environment()["VAMP_HOST_BYTES"]) == (2.0, str(2 * GIB))
+    pair = task("kv-offload", engine={"tensor_parallel_size": 2})
+    assert pair.arguments(1024)["kv_offloading_size"] == 8.0, "vLLM divides it among the ranks"
     assert plain.arguments(1024)["kv_cache_memory_bytes"] == 33 * 32 * 1024
     assert ideal.arguments(1024)["kv_cache_memory_bytes"] == 126 * 32 * 1024
 
