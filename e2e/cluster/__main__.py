@@ -32,13 +32,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     bring = commands.add_parser("up", help="start the cluster, or what is missing of it")
-    names = ", ".join(table.ALL)
+    names = ", ".join(table.KNOWN)
     bring.add_argument(
         "--with",
         dest="addons",
         default=",".join(table.DEFAULT),
         metavar="ADDONS",
-        help=f"add-ons, separated by commas: {names}, all or none (default: %(default)s)",
+        help=f"add-ons, separated by commas: {names}, none, or all but {', '.join(table.ON_REQUEST)} as all "
+        "(default: %(default)s)",
     )
     bring.set_defaults(run=_up)
     commands.add_parser("down", help="end it and leave nothing behind").set_defaults(run=_down)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster import images, kind
 from e2e.cluster.addons import table
-from e2e.cluster.down import down
+from e2e.cluster.down import down, drop
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.layout import CHECKOUT
@@ -87,6 +87,11 @@ class Cluster:
         if target not in images.LAYERED:
             return images.loaded(self.local, images.build(steps, [target]), steps)[target]
         return images.loaded_layered(self.local, images.build_layered(target, steps), steps)
+
+    def drop_addon(self, name: str, steps: Steps | None = None) -> None:
+        """Take an add-on out of the local cluster, which goes on without it."""
+        (addon,) = table.chosen([name])
+        drop(self._local(), addon, steps or Steps())
 
     def _local(self) -> LocalCluster:
         if self.local is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -37,6 +38,13 @@ def ensure(components: Iterable[Component], steps: Steps) -> None:
         with cache.lock(component.name):
             if not built(component):
                 _build(component, tools.go(steps), steps)
+
+
+def sources(component: Component) -> Path:
+    """The Go module that a program is of, as a folder: what else its release is made of lies beside the code."""
+    argv = [tools.go(Steps()), "mod", "download", "-json", component.requires]
+    said = json.loads(shell.run(*argv, cwd=GO_SOURCES / component.module, env=ENVIRONMENT))
+    return Path(said["Dir"])
 
 
 def link(components: Iterable[Component], folder: Path) -> None:

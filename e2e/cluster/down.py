@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from pathlib import Path
 
 from e2e.cluster import host, network
+from e2e.cluster.addons import Addon
 from e2e.cluster.host import Host
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
@@ -30,6 +32,15 @@ def down(steps: Steps, checkout: Path = CHECKOUT) -> bool:
             shutil.rmtree(cluster.layout.state, ignore_errors=True)
             Host().release(cluster.layout)
         return True
+
+
+def drop(cluster: LocalCluster, addon: Addon, steps: Steps) -> None:
+    """Take an add-on that runs in pods out of a cluster that goes on. Its CustomResourceDefinitions take their objects
+    with them; what comes last in its list goes first, so that no webhook is left without its server."""
+    with steps.step(f"add-on {addon.name}"):
+        bundle = {"apiVersion": "v1", "kind": "List", "items": addon.objects(cluster.layout)[::-1]}
+        cluster.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=json.dumps(bundle))
+        cluster.note_addons(set(cluster.addons) - {addon.name})
 
 
 def _stray(cluster: LocalCluster) -> None:

@@ -43,6 +43,10 @@ class LocalCluster:
         known = self.layout.state / "addons.json"
         return list(json.loads(known.read_text())) if known.exists() else []
 
+    def note_addons(self, names: Iterable[str]) -> None:
+        """Remember which add-ons there are now."""
+        (self.layout.state / "addons.json").write_text(json.dumps(sorted(names)))
+
     def node(self, name: str) -> Node:
         for node in self.nodes:
             if node.name == name:
@@ -89,11 +93,11 @@ class LocalCluster:
         )
         return f"{words}; {'; '.join(logs)}"
 
-    def pods_at_fault(self) -> str:
-        """The system's pods that are not Ready, with what was last said of them, for an error message."""
-        events = self.kubectl.get("events", "-n", "kube-system")["items"]
+    def pods_at_fault(self, namespace: str) -> str:
+        """Pods of a namespace that are not Ready, with what was last said of them, for an error message."""
+        events = self.kubectl.get("events", "-n", namespace)["items"]
         last = {event["involvedObject"]["name"]: event["message"] for event in events}
-        pods = [pod for pod in self.kubectl.get("pods", "-n", "kube-system")["items"] if not _is_ready(pod)]
+        pods = [pod for pod in self.kubectl.get("pods", "-n", namespace)["items"] if not _is_ready(pod)]
         names = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods]
         return "; ".join(f"{name} is {phase}: {last.get(name, 'no event')}" for name, phase in names)
 

@@ -61,5 +61,7 @@ def test_addons_are_chosen_by_name() -> None:
     assert [a.name for a in table.chosen(["coredns", "local-path", "coredns"])] == ["local-path", "coredns"]
     assert table.chosen(["none"]) == []
     assert len(table.chosen(["all"])) == len(table.ALL)
+    assert [a.name for a in table.chosen(["leader-worker-set", "all"])][-1] == "leader-worker-set"
+    assert len(table.chosen(["leader-worker-set", "all"])) == len(table.ALL) + 1
     with pytest.raises(ClusterError, match="there is no add-on istio; add-ons are local-path, "):
         table.chosen(["istio"])

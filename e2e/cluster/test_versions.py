@@ -2,8 +2,9 @@ import re
 
 import pytest
 
-from e2e.cluster.versions import ADDONS, CORE, GO, GO_SOURCES, GPU_NODE, KUBERNETES, OLDEST_GO, Component
+from e2e.cluster.versions import ADDONS, CORE, GO, GO_SOURCES, GPU_NODE, KUBERNETES, OLDEST_GO, ON_REQUEST, Component
 
+ALL = (*CORE, *ADDONS, *ON_REQUEST, *GPU_NODE)
 MODULES = sorted(path.parent.name for path in GO_SOURCES.glob("*/go.mod"))
 
 
@@ -13,13 +14,13 @@ def pinned(module: str) -> dict[str, str]:
     return dict(re.findall(r"^(?:require )?\s*(\S+) v(\S+)", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("component", [c for c in (*CORE, *ADDONS, *GPU_NODE) if c.requires], ids=lambda c: c.name)
+@pytest.mark.parametrize("component", [c for c in ALL if c.requires], ids=lambda c: c.name)
 def test_the_table_says_what_go_mod_pins(component: Component) -> None:
     assert pinned(component.module)[component.requires] == component.version
 
 
 def test_every_go_module_is_built_by_some_component() -> None:
-    assert {c.module for c in (*CORE, *ADDONS, *GPU_NODE)} == set(MODULES)
+    assert {c.module for c in ALL} == set(MODULES)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -98,9 +97,9 @@ def _start_addons(cluster: LocalCluster, addons: Sequence[Addon], steps: Steps) 
                 each(addon.on_node, cluster.nodes)
         for addon in addons:
             ready = partial(addon.ready, cluster.kubectl)
-            shell.wait_for(f"add-on {addon.name}", ready, READY_SECONDS, cluster.pods_at_fault, 0.3)
-    known = cluster.layout.state / "addons.json"
-    known.write_text(json.dumps(sorted({*cluster.addons, *(a.name for a in addons)})))
+            at_fault = partial(cluster.pods_at_fault, addon.namespace)
+            shell.wait_for(f"add-on {addon.name}", ready, READY_SECONDS, at_fault, 0.3)
+    cluster.note_addons({*cluster.addons, *(a.name for a in addons)})
 
 
 def _load(cluster: LocalCluster, addon: Addon) -> None:

@@ -67,6 +67,11 @@ COREDNS = Component("coredns", "dns", ".", "github.com/coredns/coredns", "1.15.0
 CORE = (PAUSE, FETCH, K8S, ETCD, CONTAINERD, SHIM, CTR)
 ADDONS = (LOCAL_PATH, KUBE_ROUTER, COREDNS, METRICS_SERVER)
 
+_LWS, _LWS_VERSION = "sigs.k8s.io/lws", "0.9.0"
+LWS = Component("lws", "lws", f"{_LWS}/cmd", _LWS, _LWS_VERSION, (f"{_LWS}/pkg/version.GitVersion=v{_LWS_VERSION}",))
+
+ON_REQUEST = (LWS,)
+
 # What a node with a GPU brings itself, where no distribution can be asked: e2e/gpu.
 _RUNC, _CNI = "github.com/opencontainers/runc", "github.com/containernetworking/plugins"
 _NVIDIA = "github.com/NVIDIA"

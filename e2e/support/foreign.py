@@ -1,8 +1,4 @@
-"""Kinds of other projects, out of their own Go modules: real schemas without copies of them in this repository.
-
-LeaderWorkerSet's module cannot be had from the module proxy, so it has a stand-in without a schema: it shows that the
-operator looks after such an object, not that its controller would like it.
-"""
+"""Kinds of other projects, out of their own Go modules: real schemas without copies of them in this repository."""
 
 import json
 import tempfile
@@ -14,56 +10,29 @@ import yaml
 from e2e.cluster import shell, tools
 from e2e.cluster.build import ENVIRONMENT
 from e2e.cluster.steps import Steps
+from e2e.cluster.versions import LWS
 from e2e.support.kube import Kube, Object
 
 MODULES = {
+    f"{LWS.requires}@v{LWS.version}": "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
     "sigs.k8s.io/gateway-api@v1.4.0": "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
     "github.com/kedacore/keda/v2@v2.18.0": "config/crd/bases/keda.sh_scaledobjects.yaml",
     "github.com/prometheus-operator/prometheus-operator@v0.85.0": (
         "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"
     ),
 }
-OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-LEADER_WORKER_SET: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    # Names of that group need the approval of its owners, or the admission that there is none.
-    "metadata": {
-        "name": "leaderworkersets.leaderworkerset.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
-    },
-    "spec": {
-        "group": "leaderworkerset.x-k8s.io",
-        "names": {
-            "kind": "LeaderWorkerSet",
-            "listKind": "LeaderWorkerSetList",
-            "plural": "leaderworkersets",
-            "singular": "leaderworkerset",
-        },
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}},
-            }
-        ],
-    },
-}
 
 
 def crds() -> list[Object]:
     """Their CustomResourceDefinitions."""
     go = tools.go(Steps())
-    found = [LEADER_WORKER_SET]
+    found: list[Object] = []
     with tempfile.TemporaryDirectory() as empty:  # not in a module of ours, whose go.mod would be asked
         for module, file in MODULES.items():
             said: dict[str, Any] = json.loads(
                 shell.run(go, "mod", "download", "-json", module, cwd=Path(empty), env=ENVIRONMENT)
             )
-            found += list(yaml.safe_load_all((Path(said["Dir"]) / file).read_text()))
+            found += list(yaml.load_all((Path(said["Dir"]) / file).read_text(), Loader=yaml.CSafeLoader))
     return found
 
 

@@ -72,6 +72,19 @@ def deployment(
     return child("Deployment", f"qwen-{role}", "apps/v1", spec=whole, status=status)
 
 
+def group(*, replicas: int = 1, total: int | None = None, updated: int | None = None, ready: int | None = None,
+          seen: int | None = 1, **rollout: Any) -> Object:  # fmt: skip
+    """The LeaderWorkerSet of a serving on several nodes; seen: its observedGeneration, None before version 0.9."""
+    counts = {"replicas": total, "updatedReplicas": updated, "readyReplicas": ready}
+    status: Object = {k: replicas if v is None else v for k, v in counts.items()}
+    if seen is not None:
+        status["observedGeneration"] = seen
+    step = {"maxSurge": 1, "maxUnavailable": 0, "partition": 0} | rollout
+    strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": step}
+    spec = {"replicas": replicas, "rolloutStrategy": strategy}
+    return child("LeaderWorkerSet", "qwen-engine", "leaderworkerset.x-k8s.io/v1", spec=spec, status=status)
+
+
 def pod(
     role: str = ENGINE,
     *,
@@ -83,16 +96,18 @@ def pod(
     waiting: Object | None = None,
     ended: Object | None = None,
     restarts: int = 0,
+    started: bool = False,
     conditions: list[Object] | None = None,
     address: str = "10.0.0.9",
 ) -> Object:
-    """A pod of a role; ended: how its container ended last; revision: the present one of `model` unless given."""
+    """A pod of a role; started: its startup probe passed; ended: how its container ended last; revision: the present
+    one of `model` unless given."""
     owner = model or serving()
     made = revision or (router_revision(owner) if role == ROUTER else engine_revision(owner))
     found = child("Pod", name or f"qwen-{role}-x", labels={COMPONENT: role, REVISION: made})
     found["spec"] = {"nodeName": "node1", "containers": [{"name": role, "image": "ballast/serving:1"}]}
     state: Object = {"waiting": waiting} if waiting else {"running": {}}
-    container = {"name": role, "ready": ready, "restartCount": restarts, "state": state}
+    container = {"name": role, "ready": ready, "restartCount": restarts, "started": started, "state": state}
     if ended:
         container["lastState"] = {"terminated": ended}
     answer = {"type": "Ready", "status": "True" if ready else "False"}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from ballast_serving import arguments, launch, message, tiny
@@ -51,7 +54,9 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drain-timeout", type=float, default=120, metavar="SECONDS")
     parser.add_argument("--propagation-seconds", type=float, default=5, help="how long routers may still send requests")
     parser.add_argument("--peer", action="append", default=[], metavar="HOST:PORT", help="status port of another rank")
-    parser.add_argument("--follower", action="store_true", help="a rank without an API of its own")
+    parser.add_argument(
+        "--leader", default="", metavar="HOST:PORT", help="of a rank without an API: its leader's status"
+    )
     parser.add_argument("--termination-log", type=Path, default=Path("/dev/termination-log"))
     parser.add_argument("flags", nargs="*", metavar="--name=value", help="vLLM's own, after a lone --")
     parser.set_defaults(run=_run_serve)
@@ -67,13 +72,15 @@ def _run_serve(options: argparse.Namespace) -> int:
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
     # Threads beyond the container's share spin against each other: a hundred times slower was seen.
     os.environ.setdefault("OMP_NUM_THREADS", str(cpus()))
+    if not compiles():
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
     plan = launch.Plan(
         model=model,
         served_name=options.served_name,
         port=options.port,
         revision=options.revision,
         flags=flags,
-        follower=options.follower,
+        leader=options.leader,
         peers=options.peer,
         startup_timeout=options.startup_timeout,
         drain_timeout=options.drain_timeout,
@@ -81,6 +88,14 @@ def _run_serve(options: argparse.Namespace) -> int:
     )
     asyncio.run(launch.serve(plan, options.status_port))
     return 0
+
+
+def compiles() -> bool:
+    """Whether torch can compile what vLLM asks it to, some of it even with `enforce-eager`: a layer that is divided
+    among devices ends at its first token otherwise. For CPUs that takes a C++ compiler, which our image has not."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return not metadata.version("vllm").endswith("+cpu") or shutil.which(os.environ.get("CXX", "g++")) is not None
+    return True
 
 
 def cpus(root: Path = Path("/sys/fs/cgroup")) -> int:

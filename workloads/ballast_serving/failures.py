@@ -27,6 +27,8 @@ _BAD_VALUE = re.compile(r"(?:pydantic_core\S*\.ValidationError|Value error, )")
 _EXCEPTION = re.compile(r"^(?:\([^)]*\)\s*)?(?:\S+ \d\d-\d\d \S+ \[\S+\] )?((?:[\w.]+)?(?:Error|Exception)\b: .+)$")
 _PREFIX = re.compile(r"^(?:\(\w+ ?(?:pid=\d+)?\)\s*)?(?:(?:ERROR|WARNING|INFO) \d\d-\d\d [\d:]+ \[[^\]]*\]\s*)?")
 
+_ELSEWHERE = re.compile(r"[Ss]ee (?:stack trace|root cause)")  # an exception that stands for another one
+
 # An exit status of argparse: the command line itself was refused.
 USAGE = 2
 
@@ -47,7 +49,12 @@ def explain(lines: Sequence[str], status: int) -> Failure:
         said = said or next(line for line in clean if _BAD_VALUE.search(line))
         return Failure(Reason.INVALID_ENGINE_ARGS, f"vllm refuses its configuration: {_cut(said)}; mend spec.engine")
     ended = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
-    said = _last(clean, _EXCEPTION) or next((line for line in reversed(clean) if line), "it said nothing")
+    first_hand = [line for line in clean if not _ELSEWHERE.search(line)]
+    said = (
+        _last(first_hand, _EXCEPTION)
+        or _last(clean, _EXCEPTION)
+        or next((line for line in reversed(clean) if line), "it said nothing")
+    )
     return Failure(Reason.ENGINE_FAILED, f"vllm ended ({ended}): {_cut(said)}")
 
 

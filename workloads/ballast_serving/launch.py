@@ -15,12 +15,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
+from uuid import uuid4
 
 import aiohttp
 
 from ballast_serving import failures, profile
 from ballast_serving.engine import Engine, Load
+from ballast_serving.group import Group, Ranks, outlast
 from ballast_serving.message import Failure, Reason
 
 LOOK_EVERY = 0.5  # seconds between looks at the engine
@@ -47,11 +50,16 @@ class Plan:
     port: int = 8000
     revision: str = ""
     flags: Sequence[str] = ()
-    follower: bool = False
-    peers: Sequence[str] = ()
+    leader: str = ""  # status port of the leader, if this is another rank of its group
+    peers: Sequence[str] = ()  # status ports of the other ranks, if this is the leader of a group
     startup_timeout: float = 900
     drain_timeout: float = 120
     propagation: float = 5
+
+    @property
+    def follower(self) -> bool:
+        """Whether it computes for a leader, and has no API of its own."""
+        return bool(self.leader)
 
     def command(self) -> list[str]:
         """vLLM's own command. Our flags come last: those who wrote the others cannot undo them."""
@@ -82,9 +90,14 @@ class Pod:
     load_seconds: float | None = None
     last_healthy: float = 0.0
     load: Load | None = None
-    peers_alive: bool = True
+    group: Group = Group.WHOLE
     failure: Failure | None = None
+    incarnation: str = field(default_factory=lambda: uuid4().hex)  # another one after each start
     _drain: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @cached_property
+    def _ranks(self) -> Ranks:
+        return Ranks(self.plan.peers)
 
     @property
     def loaded(self) -> bool:
@@ -93,7 +106,7 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Fit for new requests: loaded, healthy just now with all its ranks, and not on its way out."""
-        return self.phase is Phase.READY and self.peers_alive and time.monotonic() - self.last_healthy < 5
+        return self.phase is Phase.READY and self.group is Group.WHOLE and time.monotonic() - self.last_healthy < 5
 
     @property
     def alive(self) -> bool:
@@ -151,7 +164,12 @@ class Pod:
                 self.load = await self.engine.load(session)
         if not healthy:
             return
-        self.peers_alive = all(await asyncio.gather(*(_alive(session, peer) for peer in self.plan.peers)))
+        self.group = await self._ranks.look(session)
+        if self.group is Group.REPLACED:
+            who = f"the rank at {self._ranks.suspect}"
+            raise Failure(
+                Reason.ENGINE_FAILED, f"{who} was started anew and cannot join those that run; all of them start again"
+            )
         self.last_healthy = time.monotonic()
         if not self.loaded:
             self.load_seconds = self.last_healthy - self.started
@@ -160,25 +178,22 @@ class Pod:
     async def _drained(self, ended: asyncio.Task[int]) -> None:
         deadline = time.monotonic() + self.plan.propagation + self.plan.drain_timeout
         loaded, self.phase = self.loaded, Phase.DRAINING
-        if loaded and not self.plan.follower:
+        if self.plan.follower:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+                await outlast(session, self.plan.leader, deadline)
+        elif loaded:
             await asyncio.wait([ended], timeout=self.plan.propagation)
             idle = 0
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
                 while not ended.done() and time.monotonic() < deadline and idle < IDLE_LOOKS:
                     self.load = await self.engine.load(session)
-                    idle = idle + 1 if self.load is not None and self.load.idle else 0
+                    done = self.load is not None and self.load.idle
+                    # Without one of its ranks it never finishes anything.
+                    idle = idle + 1 if done or not (await self._ranks.look(session)).works else 0
                     await asyncio.wait([ended], timeout=LOOK_EVERY)
         if not ended.done():
             await self.engine.stop(LAST_GRACE)
         await ended
-
-
-async def _alive(session: aiohttp.ClientSession, peer: str) -> bool:
-    try:
-        async with session.get(f"http://{peer}/livez") as answer:
-            return answer.status == 200
-    except (aiohttp.ClientError, TimeoutError):
-        return False
 
 
 def check_model(model: str) -> None:

@@ -51,6 +51,7 @@ def _status(pod: Pod) -> Handler:
         return web.json_response(
             {
                 "phase": pod.phase,
+                "incarnation": pod.incarnation,
                 "model": pod.plan.served_name,
                 "vllmVersion": _version(),
                 "loadSeconds": None if pod.load_seconds is None else round(pod.load_seconds, 1),

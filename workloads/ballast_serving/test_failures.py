@@ -44,6 +44,15 @@ CASES = [
         "User-specified max_model_len (999999) is greater",
     ),
     (["INFO 11-29 starting", "RuntimeError: something new"], 1, Reason.ENGINE_FAILED, "RuntimeError: something new"),
+    (
+        [
+            "(EngineCore pid=25) ERROR 11-30 13:33:24 [core.py:1512] RuntimeError: Worker failed with error 'InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'g++')",
+            "(APIServer pid=7) ERROR 11-30 13:33:24 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        ],
+        0,
+        Reason.ENGINE_FAILED,
+        "Worker failed with error 'InvalidCxxCompiler",
+    ),
     (["INFO 11-29 starting"], -9, Reason.ENGINE_FAILED, "ended by signal 9"),
     ([], 1, Reason.ENGINE_FAILED, "it said nothing"),
 ]

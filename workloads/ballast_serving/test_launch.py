@@ -195,7 +195,7 @@ def test_the_flags_of_the_pod_itself_come_last() -> None:
     assert command[3:6] == ["serve", "/model", "--max-model-len=4096"]
     assert command[7:10] == ["--served-model-name=m", "--host=0.0.0.0", "--port=8000"]
     assert command[-1] == "--shutdown-timeout=1"
-    assert "--headless" in Plan("/model", "m", follower=True).command()
+    assert "--headless" in Plan("/model", "m", leader="engine-0:8080").command()
 
 
 def test_load_is_summed_over_the_engines_of_a_group() -> None:

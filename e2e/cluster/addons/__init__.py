@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Addon:
-    """One add-on. `in_pods`: its program runs from an image; otherwise it is a daemon of each node."""
+    """One add-on. `in_pods`: its program runs from an image, in `namespace`; otherwise it is a daemon of each node."""
 
     name: str
     component: Component
@@ -26,6 +26,7 @@ class Addon:
     in_pods: bool = True
     on_node: Callable[[Node], None] | None = None
     packages: dict[str, str] = field(default_factory=dict)
+    namespace: str = "kube-system"
 
     @property
     def built(self) -> bool:

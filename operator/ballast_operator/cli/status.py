@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ballast_operator.cli.target import Target
 from ballast_operator.cluster.client import Client
 from ballast_operator.kind import Children
-from ballast_operator.objects import Object
+from ballast_operator.objects import Object, controller_uid
 from ballast_operator.observe.pods import condition, disrupted, phase, waiting
 
 
@@ -28,13 +28,18 @@ def lines(target: Target, obj: Object, children: Children) -> Iterator[str]:
         yield f"  pod {found['pod']} {found['reason']}: {found['message']}"
     for row in status.get("attachments", []):
         yield f"  on {row['node']}: {', '.join(row[key] for key in ('state', 'port', 'device') if key in row)}"
-    others = [child for child in children.objects if child["kind"] != "Pod"]
+    others = [child for child in children.objects if child["kind"] != "Pod" and not _of_a_child(child, obj)]
     for child in others:
         last, pods = child is others[-1], _run_by(child, children)
         yield f"{'└' if last else '├'}── {child['kind']} {child['metadata']['name']}{_say(child)}"
         for pod in pods:
             stem, branch = " " if last else "│", "└" if pod is pods[-1] else "├"
             yield f"{stem}   {branch}── Pod {pod['metadata']['name']}{_say(pod)}"
+
+
+def _of_a_child(child: Object, obj: Object) -> bool:
+    """Whether it is a StatefulSet's revision, to which the labels of its pods were copied."""
+    return bool(child["kind"] == "ControllerRevision" and controller_uid(child) != obj["metadata"]["uid"])
 
 
 def _state(status: Object) -> str:

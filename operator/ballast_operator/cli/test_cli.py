@@ -68,6 +68,14 @@ def serving_seen(*children: Object, **spec: Any) -> Object:
 SERVING = (testing_serving.deployment(), testing_serving.deployment("router", replicas=2), testing_serving.pod())
 
 
+def test_revisions_of_others_are_not_shown_as_children() -> None:
+    ours, theirs = (testing_serving.child("ControllerRevision", f"qwen-engine-{name}") for name in ("ours", "theirs"))
+    theirs["metadata"]["ownerReferences"] = [{"uid": "of-a-statefulset", "controller": True}]
+    text = "\n".join(status.lines(QWEN, serving_seen(*SERVING), Children([ours, theirs])))
+    assert "qwen-engine-ours" in text
+    assert "qwen-engine-theirs" not in text
+
+
 def test_a_serving_says_whether_it_is_ready_and_which_pods_run_what() -> None:
     text = "\n".join(status.lines(QWEN, serving_seen(*SERVING), Children(SERVING)))
     assert "MoEServing team-a/qwen  Ready  (1 of 1 replicas serve)" in text

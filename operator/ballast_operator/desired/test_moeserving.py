@@ -16,9 +16,10 @@ from ballast_operator.desired.moeserving.revision import engine_revision
 from ballast_operator.kind import Children
 from ballast_operator.objects import OWNER_NAME, Object
 from ballast_operator.testing import UID
-from ballast_operator.testing_serving import INSTALLATION, deployment, pod, serving, unscheduled
+from ballast_operator.testing_serving import INSTALLATION, deployment, group, pod, serving, unscheduled
 
 GPU = {"limits": {"nvidia.com/gpu": 1}}
+NODES: Object = {"parallelism": {"tensor": 2, "nodes": 2}}
 SURGE, REPLACE = {"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}
 
 
@@ -194,11 +195,25 @@ def test_several_nodes_make_groups_whose_leaders_serve() -> None:
     assert leader["metadata"]["labels"]["app.kubernetes.io/component"] == "engine"
     assert worker["metadata"]["labels"]["app.kubernetes.io/component"] == "engine-worker"
     assert "--nnodes=2" in leader["spec"]["containers"][0]["args"]
-    assert "--follower" in worker["spec"]["containers"][0]["args"]
-    assert "--follower" not in leader["spec"]["containers"][0]["args"]
+    assert "--leader=$(LWS_LEADER_ADDRESS):8080" in worker["spec"]["containers"][0]["args"]
+    assert not [arg for arg in leader["spec"]["containers"][0]["args"] if arg.startswith("--leader")]
     assert "--peer=$(POD_NAME)-1.qwen-engine.team-a.svc:8080" in leader["spec"]["containers"][0]["args"]
     assert one(wanted, "Service", "qwen-replicas")["spec"]["selector"]["app.kubernetes.io/component"] == "engine"
     assert not [obj for obj in wanted if obj["kind"] == "Deployment" and "engine" in obj["metadata"]["name"]]
+
+
+def test_each_pod_of_a_group_has_a_node_of_its_own() -> None:
+    group = one(made(parallelism={"tensor": 3, "nodes": 3}), "LeaderWorkerSet", "qwen-engine")["spec"]
+    for role in ("leader", "worker"):
+        (rule,) = group["leaderWorkerTemplate"][f"{role}Template"]["spec"]["topologySpreadConstraints"]
+        assert (rule["maxSkew"], rule["minDomains"], rule["whenUnsatisfiable"]) == (1, 3, "DoNotSchedule")
+        assert rule["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+
+
+def test_an_eviction_of_any_pod_of_a_group_counts() -> None:
+    wanted = made(parallelism={"tensor": 2, "nodes": 2})
+    (rule,) = one(wanted, "PodDisruptionBudget", "qwen-engine")["spec"]["selector"]["matchExpressions"]
+    assert rule["values"] == ["engine", "engine-worker"]
 
 
 def test_kinds_that_the_cluster_has_not_are_left_out() -> None:
@@ -294,6 +309,12 @@ def strategy(*children: Object, **spec: Any) -> Object:
     return found
 
 
+def group_strategy(*children: Object, **spec: Any) -> Object:
+    wanted = one(made(*children, **NODES, **spec), "LeaderWorkerSet", "qwen-engine")
+    found: Object = wanted["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+    return found
+
+
 def test_a_rollout_adds_a_pod_first_where_there_is_room() -> None:
     old = serving(engine={"maxNumSeqs": 2})
     assert strategy() == SURGE
@@ -308,6 +329,18 @@ def test_a_rollout_on_a_full_cluster_takes_one_away_first_until_it_is_over() -> 
     under_way = deployment(updated=1, total=1, available=0, **replacing)
     assert strategy(under_way, pod(name="new", ready=False)) == REPLACE
     assert strategy(deployment(**replacing), pod(name="new")) == SURGE
+
+
+def test_a_group_that_has_no_room_for_all_its_pods_takes_an_old_one_away_first_until_it_is_over() -> None:
+    now, old = serving(**NODES), serving(engine={"maxNumSeqs": 2}, **NODES)
+    assert group_strategy(group(), pod(model=now)) == SURGE
+    leader = pod(name="new", model=now, ready=False)
+    waits = unscheduled("0/2 nodes: Insufficient memory")
+    worker = pod("engine-worker", name="new-1", model=now, ready=False, phase="Pending", conditions=waits)
+    assert group_strategy(group(updated=1, total=2), pod(model=old), leader, worker) == REPLACE
+    under_way = group(updated=1, ready=0, maxSurge=0, maxUnavailable=1)
+    assert group_strategy(under_way, leader) == REPLACE
+    assert group_strategy(group(maxSurge=0, maxUnavailable=1), pod(model=now)) == SURGE
 
 
 def test_a_pod_that_waits_with_nobody_to_make_room_changes_nothing() -> None:

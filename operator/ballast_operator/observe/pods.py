@@ -32,6 +32,12 @@ def waiting(pod: Object) -> Object | None:
     return None
 
 
+def started(pod: Object) -> bool:
+    """Whether its containers were started up, in the judgement of their startup probes."""
+    statuses = pod.get("status", {}).get("containerStatuses") or []
+    return bool(statuses) and all(status.get("started") for status in statuses)
+
+
 def disrupted(pod: Object) -> Object | None:
     """The condition that says who disrupted the pod (eviction, preemption, taint), or None."""
     found = condition(pod, "DisruptionTarget")

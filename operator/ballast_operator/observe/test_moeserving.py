@@ -19,6 +19,7 @@ from ballast_operator.testing_serving import (
     INSTALLATION,
     child,
     deployment,
+    group,
     metrics,
     pod,
     serving,
@@ -27,6 +28,7 @@ from ballast_operator.testing_serving import (
 )
 
 ROUTER = deployment("router", replicas=2)
+NODES = serving(parallelism={"tensor": 2, "nodes": 2})
 OOM: Object = {"exitCode": 137, "reason": "OOMKilled"}
 
 
@@ -264,6 +266,77 @@ def test_kinds_that_the_cluster_has_not_are_named() -> None:
     found = condition(moeserving.observe(asked, bare), "Ready")
     assert found["reason"] == "DependencyMissing"
     assert "LeaderWorkerSet" in found["message"] and "set parallelism.nodes to 1" in found["message"]
+
+
+def grouped(*children: Object) -> tuple[str, str, str]:
+    """Ready of a serving on two nodes."""
+    return ready(situation(NODES, ROUTER, *children))
+
+
+def ranks(*, leader: bool = True, worker: bool = True, **leaders: Any) -> list[Object]:
+    """Both pods of a group, ready or not."""
+    first = pod(name="qwen-engine-0", model=NODES, ready=leader, **leaders)
+    return [first, pod("engine-worker", name="qwen-engine-0-1", model=NODES, ready=worker, address="10.0.0.8")]
+
+
+def test_a_group_that_loads_is_told_apart_from_one_that_is_not_whole() -> None:
+    assert grouped(group(), *ranks())[:2] == ("True", "AllReplicasReady")
+    loads = grouped(group(ready=0), *ranks(leader=False))
+    assert loads[1:] == ("ModelLoading", "0 of 1 replicas serve; qwen-engine-0 is loading the model")
+    waits = "0 of 1 replicas serve; qwen-engine-0 waits for qwen-engine-0-1"
+    assert grouped(group(ready=0), *ranks(leader=False, worker=False))[1:] == ("PodsNotReady", waits)
+    assert grouped(group(ready=0), *ranks(leader=False, started=True)[:1])[1:] == ("PodsNotReady", waits)
+    mute = grouped(group(ready=0), *ranks(leader=False, started=True))
+    assert mute[1:] == (
+        "PodsNotReady",
+        "0 of 1 replicas serve; qwen-engine-0 has loaded the model, and does not answer",
+    )
+
+
+def test_a_model_is_loading_until_its_engine_is_ready() -> None:
+    loads = observe(situation(serving(), deployment(available=0), ROUTER, pod(ready=False))).status
+    loaded = situation(serving(), deployment(available=0), ROUTER, pod(ready=False, started=True), previous=loads)
+    assert ready(loaded)[1] == "ModelLoading"
+    ready_before = observe(situation(serving(), deployment(), ROUTER, pod())).status
+    silent = situation(
+        serving(), deployment(available=0), ROUTER, pod(ready=False, started=True), previous=ready_before
+    )
+    assert ready(silent)[1:] == ("PodsNotReady", "0 of 1 replicas serve; qwen-engine-x has loaded the model, and does not answer")  # fmt: skip
+
+
+def test_a_worker_that_fails_is_a_problem_of_its_serving() -> None:
+    leader, worker = ranks(leader=False, worker=False)
+    worker["status"]["containerStatuses"][0] |= {
+        "name": "engine",
+        "lastState": {"terminated": {"exitCode": 1, "message": "no route to the leader"}},
+    }
+    status, reason, message = grouped(group(ready=0), leader, worker)
+    assert (status, reason) == ("False", "CrashLooping")
+    assert "pod qwen-engine-0-1: it failed with exit code 1: no route to the leader" in message
+
+
+def test_a_group_that_fails_and_is_made_anew_is_still_told_until_it_serves() -> None:
+    failed_with = {"exitCode": 42, "reason": "Error", "message": "unrecognized arguments: --nonsense"}
+    first = pod(name="qwen-engine-0", model=NODES, ready=False, ended=failed_with)
+    status = observe(situation(NODES, group(ready=0), ROUTER, first)).status
+    told = {"pod": "qwen-engine-0", "reason": "CrashLooping", "message": status["problems"][0]["message"]}
+    assert status["problems"] == [told]
+    for between in ([], ranks(leader=False)):  # all pods are gone; new ones load
+        status = observe(situation(NODES, group(ready=0), ROUTER, *between, previous=status)).status
+        assert status["problems"] == [told]
+        assert next(c for c in status["conditions"] if c["type"] == "Ready")["reason"] == "CrashLooping"
+    assert "problems" not in observe(situation(NODES, group(), ROUTER, *ranks(), previous=status)).status
+    mended = serving(engine={"maxNumSeqs": 2}, parallelism={"tensor": 2, "nodes": 2})
+    assert "problems" not in observe(situation(mended, group(ready=0), ROUTER, previous=status)).status
+    none = serving(replicas=0, parallelism={"tensor": 2, "nodes": 2})
+    assert "problems" not in observe(situation(none, group(replicas=0), ROUTER, previous=status)).status
+
+
+def test_a_controller_that_does_not_say_what_it_has_seen_is_judged_by_its_pods() -> None:
+    old = serving(engine={"maxNumSeqs": 2}, parallelism={"tensor": 2, "nodes": 2})
+    assert grouped(group(seen=None), *ranks())[:2] == ("True", "AllReplicasReady")
+    assert grouped(group(seen=None), pod(model=old))[:2] == ("False", "RollingOut")
+    assert grouped(group(seen=0), *ranks())[:2] == ("False", "RollingOut")
 
 
 def test_the_status_has_what_people_and_autoscalers_read() -> None:

@@ -6,10 +6,22 @@ from ballast_api.engine import DType
 from ballast_api.moeserving import MoEServing
 from ballast_operator.desired.moeserving import vamp
 from ballast_operator.desired.moeserving.installation import Installation
-from ballast_operator.desired.moeserving.parts import API_PORT, CACHE, ENGINE, REVISION, STATUS_PORT, WORKER, Part
+from ballast_operator.desired.moeserving.parts import (
+    API_PORT,
+    CACHE,
+    ENGINE,
+    GROUP,
+    KIND,
+    LEADER,
+    RANK,
+    REVISION,
+    STATUS_PORT,
+    WORKER,
+    Part,
+)
 from ballast_operator.desired.moeserving.volumes import DEVICES, model_path, mounts, volumes
 from ballast_operator.desired.pod import pod_template
-from ballast_operator.objects import Object
+from ballast_operator.objects import OWNER_KIND, OWNER_NAME, Object
 
 CONTAINER = "engine"
 PROBE_SECONDS = 2
@@ -43,8 +55,7 @@ def engine_pod(serving: MoEServing, installation: Installation, revision: str, *
     if serving.spec.devices:
         claim = {"name": DEVICES, "resourceClaimTemplateName": part.names.child(f"engine-{revision}")}
         spec["resourceClaims"] = [claim, *spec.get("resourceClaims", [])]
-    if serving.spec.parallelism.nodes == 1:
-        spec["topologySpreadConstraints"] = [spread(part)]
+    spec["topologySpreadConstraints"] = [spread(part) if serving.spec.parallelism.nodes == 1 else apart(serving)]
     return made
 
 
@@ -56,6 +67,22 @@ def spread(part: Part) -> Object:
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": part.selector},
         "matchLabelKeys": [REVISION],
+    }
+
+
+def apart(serving: MoEServing) -> Object:
+    """Each pod of a group on a node of its own, or on none: fewer nodes than were asked for are not what was asked for.
+
+    A rule against neighbours would say the same, but it also counts pods that are about to go, and `template.affinity`
+    is the user's. With `minDomains` no node may have a second pod, however few nodes there are.
+    """
+    return {
+        "maxSkew": 1,
+        "minDomains": serving.spec.parallelism.nodes,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {OWNER_KIND: KIND, OWNER_NAME: serving.metadata.name}},
+        "matchLabelKeys": [GROUP],
     }
 
 
@@ -103,12 +130,13 @@ def arguments(serving: MoEServing, *, worker: bool) -> list[str]:
         ("startup-timeout", spec.startup.timeout_seconds),
     ]
     flags = [f"--{name}={value}" for name, value in own if value is not None]
-    flags += ["--follower"] if worker else [f"--peer={address}" for address in peers(serving)]
+    others = [f"--peer={address}" for address in peers(serving)]
+    flags += [f"--leader={LEADER}:{STATUS_PORT}"] if worker else others
     return ["serve", *flags, "--", *engine_flags(serving)]
 
 
 def peers(serving: MoEServing) -> list[str]:
-    """Status ports of the other ranks of a group, whose leader is ready only while all of them are alive."""
+    """Status ports of the other ranks of a group, whose leader is ready only while all of them are there."""
     part, ranks = Part.of(serving.metadata, ENGINE), range(1, serving.spec.parallelism.nodes)
     return [f"$(POD_NAME)-{rank}.{part.name}.{serving.metadata.namespace}.svc:{STATUS_PORT}" for rank in ranks]
 
@@ -124,12 +152,8 @@ def engine_flags(serving: MoEServing) -> list[str]:
         ("pipeline-parallel-size", parallel.pipeline if parallel.pipeline > 1 else None),
         ("enable-expert-parallel", "true" if parallel.expert else None),
     ]
-    if parallel.nodes > 1:  # the controller of the group sets these variables in each of its pods
-        flags += [
-            ("nnodes", parallel.nodes),
-            ("node-rank", "$(LWS_WORKER_INDEX)"),
-            ("master-addr", "$(LWS_LEADER_ADDRESS)"),
-        ]
+    if parallel.nodes > 1:
+        flags += [("nnodes", parallel.nodes), ("node-rank", RANK), ("master-addr", LEADER)]
     flags += sorted(engine.extra_args.items())
     return [flag(name, value) for name, value in flags if value is not None]
 

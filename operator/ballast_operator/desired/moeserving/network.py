@@ -44,11 +44,9 @@ def engine_policy(serving: MoEServing, installation: Installation) -> Object:
         {"from": [{"podSelector": {"matchLabels": router.selector}}], "ports": _tcp(API_PORT, STATUS_PORT)},
         *_watchers(installation),
     ]
-    roles = [ENGINE]
     if serving.spec.parallelism.nodes > 1:
-        roles.append(WORKER)
-        ingress.append({"from": [{"podSelector": _roles(serving, roles)}]})
-    return _policy(engine, _roles(serving, roles), ingress)
+        ingress.append({"from": [{"podSelector": _engines(serving)}]})
+    return _policy(engine, _engines(serving), ingress)
 
 
 def router_policy(serving: MoEServing, installation: Installation) -> Object:
@@ -102,7 +100,17 @@ def pod_monitor(serving: MoEServing) -> Object:
     }
 
 
-def disruption_budget(part: Part) -> Object:
+def engine_budget(serving: MoEServing) -> Object:
+    """Of the engines; a replica on several nodes is gone with any pod of its group."""
+    return _budget(Part.of(serving.metadata, ENGINE), _engines(serving))
+
+
+def router_budget(serving: MoEServing) -> Object:
+    part = Part.of(serving.metadata, ROUTER)
+    return _budget(part, {"matchLabels": part.selector})
+
+
+def _budget(part: Part, selector: Object) -> Object:
     """One pod at a time may be evicted: a drain of nodes goes on, and finds the others serving."""
     return {
         "apiVersion": "policy/v1",
@@ -110,7 +118,7 @@ def disruption_budget(part: Part) -> Object:
         "metadata": part.metadata(),
         "spec": {
             "maxUnavailable": 1,
-            "selector": {"matchLabels": part.selector},
+            "selector": selector,
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
@@ -128,8 +136,9 @@ def _tcp(*ports: int) -> list[Object]:
     return [{"protocol": "TCP", "port": port} for port in ports]
 
 
-def _roles(serving: MoEServing, roles: list[str]) -> Object:
-    """Selects pods of several roles of this object."""
+def _engines(serving: MoEServing) -> Object:
+    """Selects the pods that replicas are made of: engines, and what computes for them on other nodes."""
+    roles = [ENGINE, WORKER] if serving.spec.parallelism.nodes > 1 else [ENGINE]
     return {
         "matchLabels": {OWNER_NAME: serving.metadata.name},
         "matchExpressions": [{"key": COMPONENT, "operator": "In", "values": roles}],

@@ -1,7 +1,7 @@
 """What runs the pods: a Deployment for each role, or a LeaderWorkerSet where one replica takes several nodes."""
 
 from ballast_api.moeserving import MoEServing, Rollout
-from ballast_operator.desired.moeserving.parts import REVISION, Part
+from ballast_operator.desired.moeserving.parts import COMPONENT, ENGINE, REVISION, WORKER, Part
 from ballast_operator.kind import Children
 from ballast_operator.objects import Object
 
@@ -61,21 +61,33 @@ def step(part: Part, revision: str, asked: Rollout, children: Children) -> Objec
     surge, replace = {"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}
     if _crowded(part, revision, children):
         return replace
-    live = children.get("Deployment", part.name)
+    live = children.get("Deployment", part.name) or children.get("LeaderWorkerSet", part.name)
     if live is None or rolled_out(live):
         return surge
-    return replace if live["spec"]["strategy"].get("rollingUpdate") == replace else surge
+    return replace if _step_of(live).items() >= replace.items() else surge
 
 
 def rolled_out(live: Object) -> bool:
-    """Whether all pods of a Deployment are of its present template, and available."""
+    """Whether all replicas of a Deployment or LeaderWorkerSet are of its present template, and serve."""
     status, replicas = live.get("status", {}), live["spec"].get("replicas", 1)
-    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    serving = "availableReplicas" if live["kind"] == "Deployment" else "readyReplicas"
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", serving)]
     return status.get("observedGeneration") == live["metadata"].get("generation") and counts == [replicas] * 3
 
 
+def _step_of(live: Object) -> Object:
+    """The step that was applied before; a LeaderWorkerSet has further members in the same place."""
+    if live["kind"] == "Deployment":
+        found: Object = live["spec"]["strategy"].get("rollingUpdate", {})
+    else:
+        found = live["spec"]["rolloutStrategy"].get("rollingUpdateConfiguration", {})
+    return found
+
+
 def _crowded(part: Part, revision: str, children: Children) -> bool:
-    pods = [pod for pod in children.all("Pod") if part.selector.items() <= _labels(pod).items()]
+    """A replica on several nodes may have room for some of its pods only, so all of them are looked at."""
+    roles = [ENGINE, WORKER] if part.role == ENGINE else [part.role]
+    pods = [pod for pod in children.all("Pod") if _labels(pod).get(COMPONENT) in roles]
     waiting = [pod for pod in pods if _labels(pod).get(REVISION) == revision and _unschedulable(pod)]
     return bool(waiting) and any(_labels(pod).get(REVISION) != revision for pod in pods)
 

@@ -138,7 +138,7 @@ def _off(hpa: Object) -> Answer:
 def _rivals(view: View) -> list[Object]:
     """Autoscalers of somebody else's over the object or over the child that runs its engines."""
     name = view.serving.metadata.name
-    runs = "LeaderWorkerSet" if view.serving.spec.parallelism.nodes > 1 else "Deployment"
+    runs = "LeaderWorkerSet" if view.grouped else "Deployment"
     ours = {("MoEServing", name), (runs, view.engine.name)}
     found = [obj for obj in view.situation.around if _target(obj) in ours]
     return [obj for obj in found if controller_uid(obj) != view.serving.metadata.uid and not _of_keda(view, obj)]

@@ -1,7 +1,8 @@
 """What is wrong with single pods, as a list of small questions in the order in which a person would ask them.
 
 A pod that restarted because its container failed stays a problem until it is ready again: between two crashes it looks
-as if it were just loading.
+as if it were just loading. Of a group of nodes both pods are made anew then, with nothing in them that tells of it, so
+what was told before is told again until their leader is ready.
 """
 
 from collections.abc import Callable
@@ -99,7 +100,23 @@ def problems(view: View) -> list[Problem]:
         answer = next((answer for ask in QUESTIONS if (answer := ask(view, pod))), None)
         if answer:
             found.append(Problem(pod["metadata"]["name"], *answer))
-    return found
+    return [*found, *_before(view, {problem.pod for problem in found})]
+
+
+def _before(view: View, told: set[str]) -> list[Problem]:
+    """How pods of this revision failed whose group was made anew since, and is not ready yet. told: those that have a
+    problem now, which counts more."""
+    if not view.grouped or view.previous.get("revision") != view.revision:
+        return []
+    serve = {pod["metadata"]["name"] for pod in view.engines if ready(pod)}
+    waited_for = {f"{view.engine.name}-{index}" for index in range(view.wanted)} - serve
+    return [
+        Problem(old["pod"], Reason(old["reason"]), old["message"])
+        for old in view.previous.get("problems", [])
+        if old["pod"] not in told
+        and old["reason"] in (*_SAID, Reason.CRASH_LOOPING)
+        and waited_for & {old["pod"], old["pod"].rpartition("-")[0]}
+    ]
 
 
 def _another_gives_way(view: View, pod: Object) -> bool:

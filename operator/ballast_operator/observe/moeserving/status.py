@@ -13,7 +13,7 @@ from ballast_operator.observe.moeserving.autoscaler import Outcome, autoscale
 from ballast_operator.observe.moeserving.checks import Blocked, blocked
 from ballast_operator.observe.moeserving.problems import Problem, problems
 from ballast_operator.observe.moeserving.view import View, ready
-from ballast_operator.observe.pods import phase
+from ballast_operator.observe.pods import condition, phase, started
 
 LOOK_AGAIN_SECONDS = 10.0
 SCALING_SECONDS = 5.0
@@ -73,13 +73,27 @@ def readiness(view: View, stuck: Blocked | None) -> Answer:
         if view.routers_available == 0:
             return Answer(Type.READY, False, Reason.ROUTER_NOT_READY, f"{told}; no pod of the router is ready")
         return Answer(Type.READY, True, Reason.ALL_REPLICAS_READY, f"{told}, {view.updated} of the present revision")
-    loading = [pod for pod in view.engines if phase(pod) == "Running" and not ready(pod) and not _ending(pod)]
-    if loading:
-        names = ", ".join(sorted(pod["metadata"]["name"] for pod in loading)[:3])
-        return Answer(Type.READY, False, Reason.MODEL_LOADING, f"{told}; {names} is loading the model")
+    running = [pod for pod in view.engines if phase(pod) == "Running" and not ready(pod) and not _ending(pod)]
+    if running:
+        return Answer(Type.READY, False, *_unready(view, running, told))
     if view.rolling and view.available >= view.wanted:
         return Answer(Type.READY, False, Reason.ROLLING_OUT, f"{told}, {view.updated} of the present revision")
     return Answer(Type.READY, False, Reason.PODS_NOT_READY, f"{told}; pods are being started or stopped")
+
+
+def _unready(view: View, running: list[Object], told: str) -> tuple[Reason, str]:
+    """Why engines that run take no requests."""
+    if waits := [f"{_name(pod)} waits for {', '.join(ranks)}" for pod in running if (ranks := view.missing(pod))]:
+        return Reason.PODS_NOT_READY, f"{told}; {'; '.join(waits[:3])}"
+    before = condition({"status": view.previous}, Type.READY)
+    if before and before["reason"] == Reason.MODEL_LOADING:  # loaded by now, and about to be ready
+        loading = sorted(map(_name, running))
+    else:
+        loading = sorted(_name(pod) for pod in running if not started(pod))
+    if loading:
+        return Reason.MODEL_LOADING, f"{told}; {', '.join(loading[:3])} is loading the model"
+    silent = ", ".join(sorted(map(_name, running))[:3])
+    return Reason.PODS_NOT_READY, f"{told}; {silent} has loaded the model, and does not answer"
 
 
 def availability(view: View) -> Answer:
@@ -132,6 +146,10 @@ def _image(view: View) -> str | None:
 
 def _problem(found: Problem) -> Object:
     return {"pod": found.pod, "reason": found.reason.value, "message": shorten(found.message)}
+
+
+def _name(pod: Object) -> str:
+    return str(pod["metadata"]["name"])
 
 
 def _ending(pod: Object) -> bool:

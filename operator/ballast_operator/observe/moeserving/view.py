@@ -57,8 +57,12 @@ class View:
     @cached_property
     def workload(self) -> Object | None:
         """What runs the engines: a Deployment or a LeaderWorkerSet."""
-        kind = "LeaderWorkerSet" if self.serving.spec.parallelism.nodes > 1 else "Deployment"
-        return self.children.get(kind, self.engine.name)
+        return self.children.get("LeaderWorkerSet" if self.grouped else "Deployment", self.engine.name)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether each replica is a group of pods, on several nodes."""
+        return self.serving.spec.parallelism.nodes > 1
 
     @cached_property
     def router_deployment(self) -> Object | None:
@@ -92,8 +96,7 @@ class View:
     @property
     def available(self) -> int:
         """Replicas that serve, of any revision. A LeaderWorkerSet calls a ready group ready, not available."""
-        grouped = self.serving.spec.parallelism.nodes > 1
-        return int(self._status("readyReplicas" if grouped else "availableReplicas"))
+        return int(self._status("readyReplicas" if self.grouped else "availableReplicas"))
 
     @property
     def routers_available(self) -> int:
@@ -101,11 +104,15 @@ class View:
 
     @property
     def current(self) -> bool:
-        """Whether the workload's own controller has seen what was last applied."""
+        """Whether the workload's own controller has seen what was last applied. A LeaderWorkerSet says so since 0.9; of
+        an older one its pods tell, which are all of the present revision once it has seen that."""
         found = self.workload
-        return found is not None and found.get("status", {}).get("observedGeneration") == found["metadata"].get(
-            "generation"
-        )
+        if found is None:
+            return False
+        seen = found.get("status", {}).get("observedGeneration")
+        if seen is None and self.grouped:
+            return all(self.revision_of(pod) == self.revision for pod in self.pods if self.role(pod) != ROUTER)
+        return bool(seen == found["metadata"].get("generation"))
 
     @property
     def rolling(self) -> bool:
@@ -127,6 +134,12 @@ class View:
         """What an engine measured, or None if it did not answer."""
         found = self.situation.gathered.get(status_url(pod, "metrics"))
         return found if isinstance(found, EngineMetrics) else None
+
+    def missing(self, leader: Object) -> list[str]:
+        """Names of the pods that a leader waits for: others of its group that are not there, or not ready."""
+        there = {pod["metadata"]["name"] for pod in self.pods if self.role(pod) == WORKER and ready(pod)}
+        ranks = range(1, self.serving.spec.parallelism.nodes)
+        return [name for rank in ranks if (name := f"{leader['metadata']['name']}-{rank}") not in there]
 
     def role(self, pod: Object) -> str:
         return str((pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
