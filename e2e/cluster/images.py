@@ -83,10 +83,11 @@ def build(steps: Steps, targets: Iterable[str] = DEFAULT, checkout: Path = CHECK
     """Build what is not built yet and return all of them. Needs no cluster."""
     images = [planned(target, checkout) for target in targets]
     for image in images:
-        with cache.lock("buildah"):
-            if not image.archive.exists():
-                tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
-                _build(image, _base(steps), checkout, steps)
+        if not image.archive.exists():  # one that is there does not wait for another that takes minutes
+            with cache.lock("buildah"):
+                if not image.archive.exists():
+                    tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
+                    _build(image, _base(steps), checkout, steps)
         cache.used(image.archive)
     return images
 

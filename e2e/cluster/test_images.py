@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import images
+from e2e.cluster import cache, images
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CHECKOUT
+from e2e.cluster.steps import Steps
 
 
 @pytest.fixture
@@ -77,3 +78,12 @@ def test_the_builder_keeps_the_newest_images_of_each_name(monkeypatch: pytest.Mo
     calls = (tmp_path / "calls").read_text().splitlines()
     gone = "rmi docker.io/ballast/cfr:dev-2 docker.io/ballast/cfr:dev-1"
     assert calls == ["rm --all", "images --json", gone, "rmi --prune"]
+
+
+@pytest.mark.timeout(30)
+def test_an_image_that_is_there_does_not_wait_for_a_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    images.planned("cfr").archive.touch()
+    with cache.lock("buildah"):
+        (found,) = images.build(Steps(), ["cfr"])
+    assert found == images.planned("cfr")
