@@ -14,7 +14,7 @@ from e2e.cluster import cache, shell, tools
 from e2e.cluster.steps import Step, Steps
 from e2e.cluster.versions import GO_SOURCES, Component
 
-# GOGC: the compiler ends before it needs its memory back, so it collects less often, for a tenth of its time.
+# GOGC: the compiler ends before it needs its memory back, so it need not collect as often.
 ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off", "GOGC": "400"}
 
 

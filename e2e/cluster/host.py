@@ -37,8 +37,8 @@ SYSCTLS = (
     "fs.inotify.max_user_watches",
 )
 
-# A cluster's programs watch with 25 inotify instances, its pods with more; a user may have 128 where nobody set it, and
-# kubelet does not start without.
+# Each kubelet and each control plane watch with several inotify instances, and pods with more; where nobody set it, a
+# user has 128, for all clusters and whatever else runs.
 WATCHES = {"max_user_instances": 1024, "max_user_watches": 524288}
 
 # Each node has its own of these; the machine only lends the place to mount them on.

@@ -38,7 +38,7 @@ SOURCES = {
     "cxl": ("crds/ballast_api", "operator/ballast_operator", "drivers/ballast_cxl"),
 }
 
-KEPT = 4  # images of one name in the builder's storage, whose layers the next build takes up
+KEPT = 4  # images of one name, whose layers the next build takes up, or another checkout
 
 # Built and loaded where nothing else is asked for: no GPU, no vLLM of almost 5 GB unpacked.
 DEFAULT = ("operator", "cfr", "cxl")
@@ -112,7 +112,7 @@ def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layer
             _bud(target, name, debian, checkout, step)
             _push(name, layout)
             ours = [other for other in layered.names(layout) if not other.startswith(stem)]
-            layered.prune(layout, [base, *ours[-4:]])  # other checkouts use other ones of ours, on the same base
+            layered.prune(layout, [base, *ours[-KEPT:]])  # other checkouts use other ones of ours, on the same base
             made = layered.Layered(name, base, layout)
             step.result = f"{made.size / 1e9:.1f} GB"
         _tidy()
