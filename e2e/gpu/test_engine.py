@@ -34,10 +34,10 @@ GAMES: dict[str, dict[str, int]] = {
 }  # fmt: skip
 SHAPES = [
     Shape("one", 1, 64),
-    Shape("one", 1, 512, shared=40_000),
-    Shape("cluster", 8, 128),
+    Shape("one", 1, 512, sets=True, shared=40_000),
     Shape("cluster", 8, 128, push=True),
-    Shape("grid", 40, 128, cut=(1, 1)),
+    Shape("cluster", 8, 128, sets=True),
+    Shape("grid", 40, 128, cut=(1, 1), sets=True),
     Shape("grid", 9, 64, cut=(2, 0)),
 ]
 
@@ -104,6 +104,26 @@ def test_a_batch_has_the_bits_of_each_solve_alone() -> None:
         assert many.evaluations()[index] == alone.evaluate()
 
 
+def test_two_gpus_share_a_batch() -> None:
+    if gpu.count() < 2:
+        pytest.skip("this machine has one GPU")
+    game = builtin("leduc")
+    halves = [CudaBatch(compile_game(game), 3, gpu=number) for number in (0, 1)]
+    for number, half in enumerate(halves):
+        for index in range(3):
+            half.set_payoffs(index, game.payoff[:, 0] * (1 + 3 * number + index))
+    for half in halves:
+        half.start(60)
+    for half in halves:
+        half.finish()
+    for number, half in enumerate(halves):
+        alone = Solver(compile_game(game))
+        alone.set_payoffs(game.payoff[:, 0] * (3 + 3 * number))
+        alone.step(60)
+        assert same(half.engine.arrays(2), alone._engine.arrays())
+        assert half.evaluations()[2] == alone.evaluate()
+
+
 def test_payoffs_and_ranges_change_in_place() -> None:
     game = builtin("kuhn")
     solvers = [Solver(compile_game(game), device=name) for name in ("cpu", "cuda")]
@@ -159,7 +179,9 @@ def test_payoffs_where_none_were_are_laid_out_again() -> None:
 def test_mixed_precision_has_the_bits_of_the_cpu() -> None:
     solvers = [Solver(program("leduc"), dtype="Mixed", device=name) for name in ("cpu", "cuda")]
     for solver in solvers:
-        solver.step(200)
+        solver.step(100)
+        solver.mask(3, [0])
+        solver.step(100)
     assert same(solvers[1]._engine.arrays(), solvers[0]._engine.arrays())
     assert solvers[1].exploitability() == solvers[0].exploitability()
 

@@ -68,7 +68,13 @@ def parser() -> argparse.ArgumentParser:
     )
     export.add_argument("--game-parameter", type=pair, action="append", default=[], metavar="KEY=VALUE")
     _job(commands.add_parser("job", help="solve in a pod: status over HTTP, checkpoints, result in a ConfigMap"))
-    commands.add_parser("warm", help="compile the inner loops into the cache, so that later starts are fast")
+    warm = commands.add_parser("warm", help="compile the inner loops into the cache, so that later starts are fast")
+    warm.add_argument(
+        "--games",
+        default="",
+        help="comma-separated: instead, the kernels that a GPU would try for these games, such as goofspiel:cards=5",
+    )
+    warm.add_argument("--dtype", default="Float64", help=f"{' or '.join(DTYPES)} (default: %(default)s)")
     plot = commands.add_parser("plot", help="draw how the exploitability falls, for several variants")
     _game(plot)
     plot.add_argument("output", type=Path, metavar="FILE", help="format by suffix: .png, .svg or .csv")

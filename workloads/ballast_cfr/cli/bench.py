@@ -71,7 +71,7 @@ def bench(games: list[str], peers: list[str], blocks: int, iterations: int, outp
     starts: list[Start] = []
     versions: dict[str, str] = {}
     for game in games:
-        name, parameters = _named(game)
+        name, parameters = named(game)
         begun = time.perf_counter()
         solver = Solver(compile_game(load(name, **parameters)), "CFRPlus", tie_tol=0)
         starts.append(Start(game, OURS, time.perf_counter() - begun))
@@ -99,7 +99,8 @@ def bench(games: list[str], peers: list[str], blocks: int, iterations: int, outp
     return 0
 
 
-def _named(game: str) -> tuple[str, dict[str, str]]:
+def named(game: str) -> tuple[str, dict[str, str]]:
+    """A game's name and parameters, from `name:key=value`. Raises BadInputError if it is not a built-in one."""
     name, *parameters = game.split(":")
     if name not in BUILTINS or not all("=" in one for one in parameters):
         raise BadInputError(f"game {game} cannot be measured; give a built-in one, such as goofspiel:cards=5")

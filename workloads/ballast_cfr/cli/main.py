@@ -10,7 +10,7 @@ from typing import Any
 
 from ballast_cfr import errors
 from ballast_cfr.cli.arguments import parser
-from ballast_cfr.cli.bench import bench
+from ballast_cfr.cli.bench import bench, named
 from ballast_cfr.cli.output import STANDARD, demand_places, emit, say
 from ballast_cfr.cli.progress import Bar
 from ballast_cfr.compile.program import compile_game
@@ -24,6 +24,7 @@ from ballast_cfr.formats import cfrg, checkpoint, efg_write
 from ballast_cfr.job.request import Request
 from ballast_cfr.job.run import run
 from ballast_cfr.load import load
+from ballast_cfr.solve import variants
 from ballast_cfr.solve.goal import stop
 from ballast_cfr.solve.solver import Outcome, Solver
 from ballast_cfr.solve.warm import warm
@@ -217,8 +218,16 @@ def _job(asked: argparse.Namespace) -> int:
     )
 
 
-def _warm(_: argparse.Namespace) -> int:
-    say(warm())
+def _warm(asked: argparse.Namespace) -> int:
+    mixed = variants.dtype(asked.dtype) == "Mixed"
+    games = [name for name in asked.games.split(",") if name]
+    if not games:
+        say(warm())
+    for game in games:
+        from ballast_cfr.gpu.choose import compile_all  # imports what only a machine with a GPU has
+
+        name, parameters = named(game)
+        say(f"{game}: {compile_all(compile_game(load(name, **parameters)), mixed)} kernels are in the cache")
     return errors.EXIT_DONE
 
 

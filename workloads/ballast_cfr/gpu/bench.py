@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ballast_cfr.cli.bench import machine as host_machine
+from ballast_cfr.cli.bench import named
 from ballast_cfr.compile.program import Program, compile_game
 from ballast_cfr.gpu import checks, choose
 from ballast_cfr.gpu import device as gpu
@@ -58,8 +60,8 @@ def bench(
     print(json.dumps(report["machine"]))
     print(json.dumps(report["limits"]), flush=True)
     for name in () if games == ["none"] else games or SUITE:
-        game, *parameters = name.split(":")
-        program = compile_game(load(game, **dict(pair.split("=") for pair in parameters)))
+        game, parameters = named(name)
+        program = compile_game(load(game, **parameters))
         rows, shape = _measure(name, program, device, noregret, blocks, max(200, iterations))
         report["rows"] += [asdict(row) for row in rows]
         for row in rows:
@@ -169,8 +171,6 @@ def machine() -> dict[str, Any]:
     """Where this was measured, and with what."""
     import importlib.metadata
 
-    from ballast_cfr.cli.bench import machine as host
-
     versions = {}
     for package in ("numpy", "numba", "cuda-bindings", "torch", "cupy-cuda13x", "noregret", "open-spiel"):
         try:
@@ -179,7 +179,7 @@ def machine() -> dict[str, Any]:
             continue
     device = gpu.device()
     found = {"gpu": device.name, "multiprocessors": device.multiprocessors, "l2": device.l2_bytes}
-    return {**host(versions), **found, "cuda_driver": device.driver_version, "driver": _driver()}
+    return {**host_machine(versions), **found, "cuda_driver": device.driver_version, "driver": _driver()}
 
 
 def _driver() -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ballast_cfr.compile.program import Program
 from ballast_cfr.errors import BadInputError, DeviceError
 from ballast_cfr.gpu import batch
 from ballast_cfr.gpu import device as gpu
-from ballast_cfr.gpu.engine import CudaEngine, source
+from ballast_cfr.gpu.engine import CudaEngine, build_kernel, lay_out, source
 from ballast_cfr.gpu.shape import Shape, candidates
 
 # Below this many slots and entries a CPU thread is done before a GPU has met its own blocks once.
@@ -47,9 +48,8 @@ def _fastest(program: Program, alternating: bool, mixed: bool) -> tuple[Shape, f
         raise BadInputError(
             f"game {program.game.name} is compiled to the tree form, which runs on the CPU only; choose --device cpu"
         )
-    slots, entries = sum(plex.slots for plex in program.plex), 2 * len(program.matrix[0].value)
     tried: list[tuple[float, Shape]] = []
-    for shape in candidates(slots, entries, device.multiprocessors, device.largest_cluster, mixed):
+    for shape in _shapes(program, mixed):
         try:
             tried.append((measure(program, alternating, shape), shape))
         except (BadInputError, DeviceError):  # does not fit this game or this GPU
@@ -59,6 +59,24 @@ def _fastest(program: Program, alternating: bool, mixed: bool) -> tuple[Shape, f
     microseconds, shape = min(tried, key=lambda one: one[0])
     gpu.keep(path, json.dumps({"shape": asdict(shape), "microseconds": microseconds}).encode())
     return shape, microseconds
+
+
+def _shapes(program: Program, mixed: bool) -> list[Shape]:
+    """The shapes to try for a game on this machine's GPU."""
+    assert program.matrix is not None
+    device = gpu.device()
+    slots, entries = sum(plex.slots for plex in program.plex), 2 * len(program.matrix[0].value)
+    return candidates(slots, entries, device.multiprocessors, device.largest_cluster, mixed)
+
+
+def compile_all(program: Program, mixed: bool = False) -> int:
+    """Compile the kernels of all shapes that would be tried into the user's cache; returns how many fit the game."""
+    count = 0
+    for shape in _shapes(program, mixed):
+        with suppress(BadInputError):  # does not fit this game
+            build_kernel(lay_out(program, shape), shape, True, gpu.device())
+            count += 1
+    return count
 
 
 def measure(program: Program, alternating: bool, shape: Shape) -> float:

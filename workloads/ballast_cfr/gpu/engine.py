@@ -22,7 +22,6 @@ from ballast_cfr.solve.exact import Evaluator
 from ballast_cfr.solve.held import Held
 from ballast_cfr.solve.kernels import FREE, LOCKED, MASKED
 
-SOURCES = ("memory.cu", "stages.cu", "solve.cu")
 _NAMES = {"regret": "regret", "strategy": "sigma", "average": "average"}
 LONGEST = 1 << 16  # iterations in a launch
 
@@ -39,10 +38,11 @@ class Stopped:
 
 def source() -> str:
     """The kernels' text; barriers come before the stages that use them."""
-    memory, stages, solve = ((gpu.KERNELS / name).read_text() for name in SOURCES)
-    barrier = (gpu.KERNELS / "barrier.cu").read_text()
-    head, _, body = memory.partition("// One player's share as a block sees it.")
-    return "\n".join([head, barrier, "// One player's share as a block sees it." + body, stages, solve])
+    parts = {path.stem: path.read_text() for path in gpu.KERNELS.glob("*.cu")}
+    head, mark, body = parts["memory"].partition("// One player's share as a block sees it.")
+    return "\n".join(
+        [head, parts["barrier"], mark + body, *(parts[name] for name in ("stages", "lanes", "sets", "solve"))]
+    )
 
 
 def lay_out(program: Program, shape: Shape) -> tuple[Side, Side]:
@@ -61,7 +61,7 @@ def lay_out(program: Program, shape: Shape) -> tuple[Side, Side]:
     for player in (0, 1):
         entries = np.diff(program.matrix[player].start)[1:]
         divisions.append(divide(program.plex[player], entries, shape.blocks, shape.regime, shape.cut[player]))
-    sides = build(program.plex, program.matrix, (divisions[0], divisions[1]))
+    sides = build(program.plex, program.matrix, (divisions[0], divisions[1]), shape.sets)
     largest = max(side.sizes["slots"] + side.sizes["infosets"] + side.all_roots for side in sides)
     if largest >= LIMIT:
         raise BadInputError(
@@ -69,6 +69,15 @@ def lay_out(program: Program, shape: Shape) -> tuple[Side, Side]:
             f"{LIMIT} at most can be counted; choose more blocks or --device cpu"
         )
     return sides
+
+
+def build_kernel(
+    sides: tuple[Side, Side], shape: Shape, alternating: bool, device: gpu.Device, poison: bool = False
+) -> tuple[bytes, int]:
+    """The machine code for a game in a shape, and the bytes of shared memory it wants."""
+    defined, shared = macros(sides, shape, alternating)
+    architecture = "sm_{}{}".format(*device.capability)
+    return gpu.compile_source(source(), {**defined, "POISON": int(poison)}, architecture), shared
 
 
 class CudaEngine:
@@ -109,9 +118,7 @@ class CudaEngine:
         shape = self.shape
         self.program = program
         sides = lay_out(program, shape)
-        defined, shared = macros(sides, shape, self.alternating)
-        architecture = "sm_{}{}".format(*self.device.capability)
-        binary = gpu.compile_source(source(), {**defined, "POISON": int(self.poison)}, architecture)
+        binary, shared = build_kernel(sides, shape, self.alternating, self.device, self.poison)
         self.kernel = gpu.Kernel(binary, "solve", shared)
         if shape.regime == GRID and self.kernel.blocks_per_multiprocessor(shape.threads) < 1:
             raise BadInputError(f"shape {shape}: its blocks are not all resident at once; choose fewer threads")

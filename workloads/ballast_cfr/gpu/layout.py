@@ -28,6 +28,7 @@ ITEM = np.dtype(
 )
 ROW = np.dtype([("entry", "<u4"), ("to", "<u4")])
 LOCKED, DEAD, HAS_ROW, BUSY = 1, 2, 4, 8
+SET_FLAGS, BELOW_FLAGS, COUNT_SHIFT = 24, 16, 16  # where flags, and a number of actions, lie in what SETS reads
 FOREIGN, NOWHERE, LENGTH_SHIFT = 1 << 24, 1 << 25, 26
 FIXED = 17  # numbers in a descriptor before its levels
 
@@ -77,11 +78,50 @@ def number(slot: Longs) -> Longs:
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A share's information sets and slots, as they are counted in it. edges: where levels begin, and the end; first,
+    counts: (I,) first slot and actions; of_slot: (S,) information set; kid: (S + 1,) first information set below each
+    slot; below the trunk come the subtrees' roots, counted on; above: (S,) sequence above, in level 0 as the whole game
+    counts; flags: (S,) HAS_ROW."""
+
+    edges: list[int]
+    first: Longs
+    counts: Longs
+    of_slot: Longs
+    kid: Longs
+    above: Longs
+    flags: Longs
+
+    @classmethod
+    def of(cls, builder: "_Builder", share: Share, slots: Longs) -> "Tree":
+        """From the treeplex."""
+        plex, infosets = builder.plex, share.infosets
+        local = np.zeros(plex.slots + 1, dtype=np.int64)
+        local[slots + 1] = np.arange(len(slots)) + 1
+        counts = builder.first[infosets + 1] - builder.first[infosets]
+        edges = np.cumsum([0, *map(len, share.levels)]).tolist()
+        roots = edges[1] if len(edges) > 1 else 0
+        of_slot = np.repeat(np.arange(len(infosets)), counts)
+        above = plex.parent[infosets]
+        top = np.arange(len(infosets)) < roots
+        some = builder.start[slots + 2] > builder.start[slots + 1]
+        return cls(
+            edges=edges,
+            first=np.cumsum(counts) - counts,
+            counts=counts,
+            of_slot=of_slot,
+            kid=np.concatenate([[0], np.cumsum(builder.below[slots + 1])]) + roots,
+            above=np.where(top, builder.own[above], local[above])[of_slot],
+            flags=np.where(some, HAS_ROW, 0),
+        )
+
+
 class _Builder:
     """Appends the shares of one player, block after block."""
 
-    def __init__(self, plex: Treeplex, csr: Csr, division: Division, own: Longs, other: Longs) -> None:
-        self.plex, self.csr, self.division, self.own, self.other = plex, csr, division, own, other
+    def __init__(self, plex: Treeplex, csr: Csr, division: Division, own: Longs, other: Longs, sets: bool) -> None:
+        self.plex, self.csr, self.division, self.own, self.other, self.by_set = plex, csr, division, own, other, sets
         self.first = plex.first.astype(np.int64)
         self.start = csr.start.astype(np.int64)
         self.below = np.bincount(plex.parent, minlength=plex.slots + 1)
@@ -97,7 +137,8 @@ class _Builder:
     def share(self, share: Share, block: int, most_levels: int) -> None:
         slots = _slots_of(self.plex, share.infosets)
         roots = len(share.levels[0]) if share.levels and not share.trunk else 0
-        items, ladder = self.items(share, slots)
+        tree = Tree.of(self, share, slots)
+        made, ladders = self.sets(tree) if self.by_set else self.items(tree)
         rows, longs, entries, partial = self.rows(slots, share.trunk, self.foreign[block])
         at = self.at
         fixed = [
@@ -119,13 +160,13 @@ class _Builder:
             len(entries),
             at["g"],
         ]
-        levels = np.zeros(most_levels + 1, dtype=np.int64)
-        levels[: len(ladder)] = ladder
-        self.put(
-            descriptor=np.array([[*fixed, roots, at["v"], *levels]]), item=items, row=rows, longs=longs, entry=entries
-        )
+        levels = np.zeros((len(ladders), most_levels + 1), dtype=np.int64)
+        levels[:, : len(ladders[0])] = ladders
+        descriptor = np.array([[*fixed, roots, at["v"], *levels.ravel()]])
+        self.put(descriptor=descriptor, row=rows, longs=longs, entry=entries, **made)
+        warps = 0 if self.by_set else ladders[0][-1]
         added = {
-            "infosets": len(share.infosets), "slots": len(slots), "warps": len(items) // WARP, "rows": len(rows),
+            "infosets": len(share.infosets), "slots": len(slots), "warps": warps, "rows": len(rows),
             "longs": len(longs), "roots": roots, "entries": len(entries), "g": len(slots) + partial,
             "v": len(share.infosets) + (self.division.roots if share.trunk else 0),
         }  # fmt: skip
@@ -133,39 +174,42 @@ class _Builder:
             self.at[name] += count
             self.sizes[name] = max(self.sizes.get(name, 0), count)
 
-    def items(self, share: Share, slots: Longs) -> tuple[Array, list[int]]:
-        """A lane for each slot: information sets of a level packed into warps, those with most actions first."""
-        infosets = share.infosets
-        local = np.zeros(self.plex.slots + 1, dtype=np.int64)
-        local[slots + 1] = np.arange(len(slots)) + 1
-        counts = self.first[infosets + 1] - self.first[infosets]
-        first_slot = np.cumsum(counts) - counts
-        edges = np.cumsum([0, *map(len, share.levels)]).tolist()
-        warp, lane, ladder = np.zeros(len(infosets), dtype=np.int64), np.zeros(len(infosets), dtype=np.int64), [0]
-        for a, b in pairwise(edges):
+    def items(self, tree: Tree) -> tuple[dict[str, Array], list[list[int]]]:
+        """A lane for each slot: information sets of a level packed into warps, those with most actions first. Returns
+        the arrays, and the first warp of each level, and the end."""
+        infosets, counts = len(tree.counts), tree.counts
+        warp, lane, ladder = np.zeros(infosets, dtype=np.int64), np.zeros(infosets, dtype=np.int64), [0]
+        for a, b in pairwise(tree.edges):
             order = a + np.argsort(-counts[a:b], kind="stable")
             warp[order], lane[order], used = _pack(counts[order].tolist(), ladder[-1])
             ladder.append(used)
-        roots = edges[1] if len(edges) > 1 else 0
-        start = np.cumsum(self.below[slots + 1]) - self.below[slots + 1] + roots
-        of_slot = np.repeat(np.arange(len(infosets)), counts)
-        within = np.arange(len(slots)) - first_slot[of_slot]
-        above = self.plex.parent[infosets]
-        top = np.arange(len(infosets)) < roots
+        of_slot = tree.of_slot
+        within = np.arange(len(of_slot)) - tree.first[of_slot]
         made = np.zeros(ladder[-1] * WARP, dtype=ITEM)
         made["lane"] = np.arange(len(made)) % WARP
         made["count"] = made["live"] = 1
         place = (warp[of_slot] * WARP) + lane[of_slot] + within
-        made["slot"][place] = np.arange(len(slots))
+        made["slot"][place] = np.arange(len(of_slot))
         made["infoset"][place] = of_slot
-        made["kid"][place] = start
-        made["kids"][place] = self.below[slots + 1]
-        made["above"][place] = np.where(top, self.own[above], local[above])[of_slot]
+        made["kid"][place] = tree.kid[:-1]
+        made["kids"][place] = np.diff(tree.kid)
+        made["above"][place] = tree.above
         made["lane"][place] = lane[of_slot]
         made["count"][place] = counts[of_slot]
         made["live"][place] = counts[of_slot]
-        made["flags"][place] = BUSY | np.where(self.start[slots + 2] > self.start[slots + 1], HAS_ROW, 0)
-        return made, ladder
+        made["flags"][place] = BUSY | tree.flags
+        return {"item": made}, [ladder]
+
+    def sets(self, tree: Tree) -> tuple[dict[str, Array], list[list[int]]]:
+        """A thread for each information set. Returns the arrays; and the first information set of each level, and the
+        end, then the same of slots."""
+        made = {
+            "set": tree.first | tree.counts << COUNT_SHIFT,
+            "below": tree.kid | np.append(tree.flags, 0) << BELOW_FLAGS,
+            "above": tree.above,
+        }
+        slots = np.append(tree.first, len(tree.of_slot))
+        return {name: array.astype(np.uint32) for name, array in made.items()}, [tree.edges, slots[tree.edges].tolist()]
 
     def rows(self, slots: Longs, trunk: bool, foreign: Longs) -> tuple[Array, Array, Longs, int]:
         """Rows in parts of at most 16 entries, parts by falling length, 32 of them side by side. Returns the parts, the
@@ -254,15 +298,19 @@ def _pack(counts: list[int], warp: int) -> tuple[list[int], list[int], int]:
 
 
 def build(
-    plexes: tuple[Treeplex, Treeplex], matrices: tuple[Csr, Csr], divisions: tuple[Division, Division]
+    plexes: tuple[Treeplex, Treeplex],
+    matrices: tuple[Csr, Csr],
+    divisions: tuple[Division, Division],
+    sets: bool = False,
 ) -> tuple[Side, Side]:
-    """Both players' arrays."""
+    """Both players' arrays, for lanes on slots or for threads on information sets."""
     orders = [order(division, plex) for division, plex in zip(divisions, plexes, strict=True)]
     numbers = [number(slot) for _, slot in orders]
     most = max(1, *(len(share.levels) for division in divisions for share in division.shares))
     sides = []
     for player in (0, 1):
-        builder = _Builder(plexes[player], matrices[player], divisions[player], numbers[player], numbers[1 - player])
+        own, other = numbers[player], numbers[1 - player]
+        builder = _Builder(plexes[player], matrices[player], divisions[player], own, other, sets)
         for block, share in enumerate(divisions[player].shares):
             builder.share(share, block, most)
         infoset, slot = orders[player]

@@ -12,26 +12,27 @@ ONE, CLUSTER, GRID = "one", "cluster", "grid"
 SHARED_BYTES = 227 * 1024 - 2048
 
 # What goes into shared memory first: what every stage waits for, then what is read and written most.
-_ORDER = ["v", "g", "sigma", "regret", "x", "row", "item", "column", "value", "tie", "average"]
+_ORDER = ["v", "g", "sigma", "regret", "x", "row", "item", "set", "below", "above", "column", "value", "tie", "average"]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """regime: `one` block, one `cluster` of blocks, or the whole `grid`. push: every
-    plan goes straight into every block's shared memory. mixed: plans, values and payoffs in float32. shared: bytes of
-    shared memory that a block may take. cut: by player, the level below which subtrees are divided; None: by the model
-    of plan.py."""
+    """regime: `one` block, one `cluster` of blocks, or the whole `grid`. push: every plan goes straight into every
+    block's shared memory. sets: a thread works on an information set, not a lane on a slot. mixed: plans, values and
+    payoffs in float32. shared: bytes of shared memory that a block may take. cut: by player, the level below which
+    subtrees are divided; None: by the model of plan.py."""
 
     regime: str
     blocks: int
     threads: int
     push: bool = False
     mixed: bool = False
+    sets: bool = False
     shared: int = SHARED_BYTES
     cut: tuple[int | None, int | None] = (None, None)
 
     def __str__(self) -> str:
-        extra = "".join(f" {name}" for name in ("push", "mixed") if getattr(self, name))
+        extra = "".join(f" {name}" for name in ("push", "mixed", "sets") if getattr(self, name))
         cut = "" if self.cut == (None, None) else f" cut {self.cut[0]},{self.cut[1]}"
         return f"{self.regime} {self.blocks}x{self.threads}{extra}{cut}"
 
@@ -47,6 +48,9 @@ def bytes_of(side: Side, name: str, shape: Shape, column: int) -> int:
     sizes = side.sizes
     size, count = {
         "item": (16 * WARP, sizes["warps"]),
+        "set": (4, sizes["infosets"]),
+        "below": (4, sizes["slots"] + 1),
+        "above": (4, sizes["slots"]),
         "row": (8, sizes["rows"]),
         "tie": (8, sizes["infosets"]),
         "value": (real, sizes["entries"]),
@@ -67,7 +71,8 @@ def place(sides: tuple[Side, Side], shape: Shape) -> tuple[dict[str, int], int]:
     offsets = {f"AT_{name}_{player}": -1 for name in (*_ORDER, "pushed") for player in (0, 1)}
     used = 0
     column = bytes_of_column(sides)
-    for name in [*(["pushed"] if shape.push else []), *_ORDER]:
+    absent = ("item",) if shape.sets else ("set", "below", "above")
+    for name in [*(["pushed"] if shape.push else []), *(name for name in _ORDER if name not in absent)]:
         sizes = [-(-bytes_of(side, name, shape, column) // 16) * 16 for side in sides]
         if used + sum(sizes) <= shape.shared:
             for player in (0, 1):
@@ -91,6 +96,7 @@ def macros(sides: tuple[Side, Side], shape: Shape, alternating: bool) -> tuple[d
         "MAXL": max(1, *(side.levels for side in sides)),
         "ALTERNATE": int(alternating),
         "PUSH": int(shape.push),
+        "SETS": int(shape.sets),
         "REAL": "float" if shape.mixed else "double",
         "COLUMN": {2: "unsigned short", 4: "unsigned int"}[bytes_of_column(sides)],
         "SHARED_BYTES": used,
@@ -115,10 +121,14 @@ def candidates(
     found = []
     if size < 4_000:
         found += [Shape(ONE, 1, threads) for threads in (32, 128, 512)]
+        found += [Shape(ONE, 1, threads, sets=True) for threads in (32, 128, 256)]
     if 1_000 < size < 60_000:
         found += [Shape(CLUSTER, blocks, 256, push=True) for blocks in (4, 6, 8)] + [Shape(CLUSTER, 8, 512, push=True)]
+        found += [Shape(CLUSTER, blocks, 256, push=True, sets=True) for blocks in (2, 4, 8)]
+        found += [Shape(ONE, 1, 512, sets=True)]
     if 100_000 < size < 1_000_000 and largest_cluster >= 16:
-        found += [Shape(CLUSTER, 16, 1024)]
+        found += [Shape(CLUSTER, 16, 1024), Shape(CLUSTER, 16, 512, sets=True)]
     if size > 60_000:
         found += [Shape(GRID, multiprocessors, threads) for threads in (384, 512, 768)]
+        found += [Shape(GRID, multiprocessors, threads, sets=True) for threads in (256, 384, 512, 768)]
     return [replace(shape, mixed=mixed) for shape in found]

@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 from ballast_cfr.compile.program import Program
 from ballast_cfr.game import Floats
 from ballast_cfr.gpu.device import Buffer, buffer
-from ballast_cfr.gpu.layout import BUSY, DEAD, FIXED, HAS_ROW, ITEM, LOCKED, WARP, Side
+from ballast_cfr.gpu.layout import Side
 from ballast_cfr.gpu.payoffs import NAMES, Payoffs
+from ballast_cfr.gpu.work import Items, Sets
 
 _POINTERS = [
     "descriptor",
     "item",
+    "set",
+    "below",
+    "above",
     "tie",
     "row",
     "value",
@@ -28,7 +32,7 @@ _POINTERS = [
     "cut",
     "trunk",
 ]
-_STRIDES = ["state", "plan", "value", "tie", "item", "row0", "g", "v", "cut", "trunk"]
+_STRIDES = ["state", "plan", "value", "tie", "item", "row0", "set", "below", "g", "v", "cut", "trunk"]
 
 ARRAYS = np.dtype(
     [*((name, "u8") for name in _POINTERS), ("entry0_end", "u4"), ("row0_value", "u8"), ("row0_column", "u8")],
@@ -61,19 +65,19 @@ class SideState:
         for name in ("column", "row0_column"):
             self.buffers[name] = buffer(arrays[name].astype(f"u{column}"))
         self.buffers["row"] = buffer(arrays["row"])
-        self.item = np.tile(arrays["item"], (instances, 1))
+        self.work = (Sets if "set" in arrays else Items)(side, instances)
         slots = side.slots
         self.counts = {
             "regret": slots, "average": slots, "sigma": slots, "plan": slots + 1, "g": side.g, "v": side.v,
-            "cut": side.all_roots, "trunk": side.trunk, "item": len(arrays["item"]),
+            "cut": side.all_roots, "trunk": side.trunk,
         }  # fmt: skip
-        wide = {"regret": 8, "average": 8, "item": ITEM.itemsize}
         for name, count in self.counts.items():
-            self.buffers[name] = Buffer(count * instances * wide.get(name, self.real.itemsize))
+            self.buffers[name] = Buffer(count * instances * np.dtype(self.dtype_of(name)).itemsize)
         for name in ("g", "v", "cut", "trunk"):
             self.buffers[name].fill(0xFF)  # not a number, should anything read what nothing wrote
         self.start = np.tile(1.0 / np.diff(self.plex.first)[self.plex.of_slot], (instances, 1))
-        self.buffers["item"].write(self.item)
+        self.buffers |= self.work.buffers
+        self.counts |= self.work.counts
         self.reset()
 
     def reset(self) -> None:
@@ -119,18 +123,7 @@ class SideState:
         actions, which the average forgets; its regrets become 0."""
         a, b = (int(k) for k in self.plex.first[infoset : infoset + 2])
         where = int(np.flatnonzero(self.side.slot == a)[0])
-        share = int(np.searchsorted(self.side.arrays["descriptor"][:, 4], where, side="right")) - 1
-        row = self.side.arrays["descriptor"][share]
-        items = self.item[instance, row[5] * WARP : (row[5] + row[FIXED + row[2]]) * WARP]
-        first = int(np.flatnonzero((items["slot"] == where - row[4]) & (items["flags"] & BUSY > 0))[0])
-        mine = items[first : first + b - a]
-        kept = mine["flags"] & (HAS_ROW | BUSY)
-        if live is None:
-            mine["flags"] = kept | LOCKED
-        else:
-            mine["flags"] = kept | np.where(live, 0, DEAD)
-            mine["live"] = live.sum()
-        self.buffers["item"].write(mine, (instance * self.item.shape[1] + int(row[5]) * WARP + first) * ITEM.itemsize)
+        self.work.hold(where, b - a, live, instance)
         self.start[instance, a:b] = sigma
         at = instance * self.side.slots + where
         self.buffers["sigma"].write(sigma.astype(self.real), at * self.real.itemsize)
@@ -142,8 +135,10 @@ class SideState:
     def describe(self, to: Any) -> None:
         """Fill in the struct `Arrays` of kernels/memory.cu."""
         for name in (*_POINTERS, "row0_value", "row0_column"):
-            own = name not in NAMES
-            to[name] = self.buffers[name].pointer if own else self.payoffs.pointer(self.player, name)
+            if name in NAMES:
+                to[name] = self.payoffs.pointer(self.player, name)
+            elif name in self.buffers:
+                to[name] = self.buffers[name].pointer
         to["entry0_end"] = len(self.side.row0_entry)
 
     def stride(self, name: str) -> int:
@@ -151,7 +146,7 @@ class SideState:
         array = {"state": "regret", "row0": "row0_value"}.get(name, name)
         if array in NAMES:
             return self.payoffs.stride(array)
-        return 0 if self.instances == 1 else self.counts[array]
+        return 0 if self.instances == 1 else self.counts.get(array, 0)
 
 
 def problem(sides: tuple[SideState, SideState], rest: dict[str, Any]) -> NDArray[Any]:

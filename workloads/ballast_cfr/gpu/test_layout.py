@@ -1,59 +1,24 @@
-"""What the GPU is given, run through in plain Python: the bits must be the CPU engine's."""
+"""What the GPU is given: everything has one place, and shared memory is not overbooked."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ballast_cfr.compile.program import compile_game
 from ballast_cfr.games import builtin
-from ballast_cfr.gpu.emulate import Player, iterate
 from ballast_cfr.gpu.engine import lay_out
+from ballast_cfr.gpu.layout import BUSY, COUNT_SHIFT, FIXED, HAS_ROW
 from ballast_cfr.gpu.shape import SHARED_BYTES, Shape, macros, place
-from ballast_cfr.solve.solver import Solver
 
-GAMES = [
-    ("kuhn", {}),
-    ("leduc", {"ranks": 2}),
-    ("goofspiel", {"cards": 5}),
-    ("battleship", {}),
-    ("liars-dice", {"faces": 3}),
-]
 SHAPES = [
     Shape("one", 1, 64),
     Shape("cluster", 8, 64),
     Shape("grid", 7, 64, cut=(1, 1)),
     Shape("grid", 5, 64, cut=(2, 0)),
     Shape("grid", 40, 64, cut=(1, 2)),
+    Shape("grid", 40, 64, cut=(1, 2), sets=True),
 ]
-
-
-@pytest.mark.parametrize("alternating", [True, False])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize(("name", "parameters"), GAMES, ids=[name for name, _ in GAMES])
-def test_every_division_gives_the_bits_of_the_cpu(
-    name: str, parameters: dict[str, int], shape: Shape, alternating: bool
-) -> None:
-    program = compile_game(builtin(name, parameters))
-    cpu = Solver(program, "PCFRPlus", updates="Alternating" if alternating else "Simultaneous")
-    sides = lay_out(program, shape)
-    assert program.matrix is not None
-    made = [
-        Player(
-            sides[player],
-            program.matrix[player].value,
-            1.0 / np.diff(program.plex[player].first)[program.plex[player].of_slot],
-            64 * np.finfo(float).eps * program.plex[player].magnitude,
-        )
-        for player in (0, 1)
-    ]
-    players = made[0], made[1]
-    for done in (0, 2):
-        iterate(players, cpu.variant.tables(done, 2), 1.0, alternating)
-        cpu.step(2)
-        ours = cpu._engine.arrays()
-        for player in (0, 1):
-            state = players[player].state()
-            for here, there in (("regret", "regret"), ("sigma", "strategy"), ("average", "average")):
-                assert state[here].tobytes() == ours[f"{there}{player}"].tobytes(), (here, player)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -84,3 +49,29 @@ def test_what_every_stage_waits_for_comes_into_shared_memory_first() -> None:
     defined, used = macros(lay_out(program, shape), shape, True)
     assert used <= SHARED_BYTES
     assert all(defined[f"AT_{name}_{player}"] >= 0 for name in ("x", "v", "g", "sigma", "regret") for player in (0, 1))
+
+
+@pytest.mark.parametrize("shape", SHAPES[:-1], ids=str)
+def test_both_ways_of_working_are_told_the_same(shape: Shape) -> None:
+    program = compile_game(builtin("goofspiel", {"cards": 4}))
+    by_slot, by_set = lay_out(program, shape), lay_out(program, replace(shape, sets=True))
+    for one, two in zip(by_slot, by_set, strict=True):
+        items = one.arrays["item"][one.arrays["item"]["flags"] & BUSY > 0]
+        sets, below, above = (two.arrays[name] for name in ("set", "below", "above"))
+        for share, (mine, here) in enumerate(zip(one.arrays["descriptor"], two.arrays["descriptor"], strict=True)):
+            assert mine[:5].tolist() == here[:5].tolist()
+            infosets, slots, levels, infoset0, slot0 = mine[:5].tolist()
+            ladder = here[FIXED:].reshape(2, -1)[:, : levels + 1]
+            assert (ladder[0, -1], ladder[1, -1]) == (infosets, slots)
+            mine, items = items[:slots], items[slots:]
+            mine = mine[np.argsort(mine["slot"])]
+            assert mine["slot"].tolist() == list(range(slots))
+            assert above[slot0 : slot0 + slots].tolist() == mine["above"].tolist()
+            of = sets[infoset0 : infoset0 + infosets]
+            counts = of >> COUNT_SHIFT & 0xFF
+            assert np.repeat(np.arange(infosets), counts).tolist() == mine["infoset"].tolist()
+            assert (of & 0xFFFF).tolist() == (np.cumsum(counts) - counts).tolist()
+            kids = below[slot0 + share : slot0 + share + slots + 1] & 0xFFFF
+            assert np.diff(kids).tolist() == mine["kids"].tolist()
+            assert kids[:-1].tolist() == mine["kid"].tolist()
+            assert (below[slot0 + share :][:slots] >> 16).tolist() == (mine["flags"] & HAS_ROW).tolist()

@@ -1,6 +1,6 @@
 // Where everything lies. Compiled for one game and one shape of the machine: the host defines, for each player P,
 //   NB blocks of NT threads for one solve, REGIME (ONE, CLUSTER or GRID), MAXL levels, MOST actions, ALTERNATE,
-//   PUSH, POISON,
+//   PUSH, POISON, SETS: whether a thread works on an information set, or a lane on a slot,
 //   CUT(P): whether player P has a trunk, which block 0 works on while the others hold the subtrees below it; TRUNK(P):
 //   its slots; CUT_ROOTS(P): how many subtrees there are; LONGS: whether there are rows of more than 16 entries,
 //   AT_name_P: byte offset of an array in shared memory, or -1 if it stays in global memory,
@@ -18,7 +18,26 @@ typedef unsigned short u16;
 
 enum { N_INFOSETS, N_SLOTS, N_LEVELS, INFOSET0, SLOT0, ITEM0, ROW0, N_ROWS, LONG0, N_LONG, CUT0, IS_TRUNK, ENTRY0, N_ENTRIES,
        G0, N_ROOTS, V0, LEVEL0 };
+#if SETS
+#define DESCRIPTOR (LEVEL0 + 2 * (MAXL + 1))  // level l: its first information set; then the end; then the same of slots
+#else
 #define DESCRIPTOR (LEVEL0 + MAXL + 1)  // level l: its first warp of items; then the end
+#endif
+
+// A thread's work on one information set: its first slot, its actions, its flags.
+struct Set {
+    u32 a;
+    INLINE u32 first() const { return a & 0xffff; }
+    INLINE u32 count() const { return (a >> 16) & 0xff; }
+    INLINE bool is(u32 flag) const { return a & flag << 24; }
+};
+
+// What is below a slot: the first information set, where the next slot's begin; and flags. One more than there are slots.
+struct Below {
+    u32 a;
+    INLINE u32 kid() const { return a & 0xffff; }
+    INLINE bool is(u32 flag) const { return a & flag << 16; }
+};
 
 // A lane's work on one slot. Information sets are packed into warps whole, so that lanes can add up what they hold.
 struct __align__(16) Item {
@@ -33,7 +52,7 @@ struct __align__(16) Item {
     INLINE bool is(u32 flag) const { return d & flag << 16; }
 };
 #define LOCKED 1    // the strategy of this information set stays as it is
-#define DEAD 2      // this action is masked
+#define DEAD 2      // this action is masked; of an information set: one of its actions is
 #define HAS_ROW 4   // the payoff matrix has entries for this slot
 #define BUSY 8      // there is a slot; idle lanes read slot 0 and write nothing
 
@@ -50,7 +69,10 @@ struct __align__(8) Row {
 // One player's arrays in global memory, all shares after one another.
 struct Arrays {
     const u32* descriptor;   // (NB, DESCRIPTOR)
-    const Item* item;        // (warps * 32,)
+    const Item* item;        // (warps * 32,), or, with SETS, the three that follow
+    const Set* set;          // (I,)
+    const Below* below;      // (S + blocks,)
+    const u32* above;        // (S,) sequence above, counted from 1 in the share; in level 0 as the whole game counts
     const double* tie;       // (I,)
     const Row* row;          // (parts,)
     const REAL* value;       // (entries,)
@@ -85,6 +107,7 @@ struct Problem {
     u32 n_looks;
     // instances of a batch: how far apart their arrays are, 0 if they share one
     u32 stride_state[2], stride_plan[2], stride_value[2], stride_tie[2], stride_item[2], stride_row0[2];
+    u32 stride_set[2], stride_below[2];
     u32 stride_g[2], stride_v[2], stride_cut[2], stride_trunk[2];
 };
 
@@ -107,7 +130,13 @@ template <typename T> struct Ref<T, false> {
 
 // One player's share as a block sees it. The code is the same for both players, so that it stays in the caches.
 struct Share {
+#if SETS
+    Ref<const Set, AT_set_0 >= 0> set;
+    Ref<const Below, AT_below_0 >= 0> below;
+    Ref<const u32, AT_above_0 >= 0> above;
+#else
     Ref<const Item, AT_item_0 >= 0> item;
+#endif
     Ref<const Row, AT_row_0 >= 0> row;
     Ref<const REAL, AT_value_0 >= 0> value;
     Ref<const COLUMN, AT_column_0 >= 0> column;
@@ -150,7 +179,13 @@ template <int P, bool COPY> INLINE Share place(const Problem& q, const u32* d, u
     s.trunk_g = a.trunk + instance * q.stride_trunk[P];
     s.longs = a.longs + 3 * d[LONG0];
     put_address(s.d, d), put_address(s.level, d + LEVEL0);
+#if SETS
+    put_at<COPY>(s.set, AT(set, P), a.set + i0 + instance * q.stride_set[P], d[N_INFOSETS]);
+    put_at<COPY>(s.below, AT(below, P), a.below + s0 + blockIdx.x % NB + instance * q.stride_below[P], s.slots + 1);
+    put_at<COPY>(s.above, AT(above, P), a.above + s0, s.slots);
+#else
     put_at<COPY>(s.item, AT(item, P), a.item + 32 * d[ITEM0] + instance * q.stride_item[P], 32 * d[LEVEL0 + s.levels]);
+#endif
     put_at<COPY>(s.row, AT(row, P), a.row + d[ROW0], s.rows);
     put_at<COPY>(s.value, AT(value, P), a.value + d[ENTRY0] + instance * q.stride_value[P], d[N_ENTRIES]);
     put_at<COPY>(s.column, AT(column, P), a.column + d[ENTRY0], d[N_ENTRIES]);
@@ -171,7 +206,12 @@ template <int P, bool COPY> INLINE Share place(const Problem& q, const u32* d, u
 // One of the two, without a jump.
 INLINE Share either(bool second, const Share& s0, const Share& s1) {
     Share s;
-    EITHER_AT(item), EITHER_AT(row), EITHER_AT(value), EITHER_AT(column), EITHER_AT(tie), EITHER_AT(regret);
+#if SETS
+    EITHER_AT(set), EITHER_AT(below), EITHER_AT(above);
+#else
+    EITHER_AT(item);
+#endif
+    EITHER_AT(row), EITHER_AT(value), EITHER_AT(column), EITHER_AT(tie), EITHER_AT(regret);
     EITHER_AT(average), EITHER_AT(sigma), EITHER_AT(x), EITHER_AT(g), EITHER_AT(v);
     EITHER_AT(level), EITHER_AT(d), EITHER(longs), EITHER(cut), EITHER(trunk_g), EITHER(published);
     EITHER(levels), EITHER(slots), EITHER(slot0), EITHER(rows), EITHER(n_long), EITHER(pushed), EITHER(trunk_slots), EITHER(cut_roots);

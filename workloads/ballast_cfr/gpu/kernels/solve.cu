@@ -1,32 +1,6 @@
 // Many iterations in one launch. Blocks share a solve (or hold one each, in a batch) and meet twice in each player's
 // half: where the subtrees hand their values to the trunk, if there is one, and when the player's plan is complete.
 
-template <int WHAT> INLINE void all_levels_up(const Share& s, u32 mine) {
-    u32 l = s.levels, w1 = s.level[l], w0 = l ? s.level[l - 1] : 0;
-    Item item = {};
-    if (w0 + mine < w1) item = item_at(s, w0 + mine);
-#pragma unroll 1
-    for (; l > 0; --l) {
-        level_up<WHAT>(s, w0, w1, mine, item);
-        w1 = w0, w0 = l > 1 ? s.level[l - 2] : 0;
-        if (w0 + mine < w1) item = item_at(s, w0 + mine);  // fetched before the barrier that it does not depend on
-        __syncthreads();
-    }
-}
-
-template <int WHAT> INLINE void all_levels_down(const Share& s, const Rates& rate, u32 mine) {
-    u32 w0 = 0, w1 = s.levels ? s.level[1] : 0;
-    Item item = {};
-    if (mine < w1) item = item_at(s, mine);
-#pragma unroll 1
-    for (u32 l = 0; l < s.levels; ++l) {
-        level_down<WHAT>(s, w0, w1, l == 0, rate, mine, item);
-        w0 = w1, w1 = l + 2 <= s.levels ? s.level[l + 2] : w1;
-        if (w0 + mine < w1) item = item_at(s, w0 + mine);
-        __syncthreads();
-    }
-}
-
 // Values of the roots of a share's subtrees, for the trunk or for whoever sums the roots of the game.
 INLINE void hand_up(const Share& s) {
     const u32 count = s.d[N_ROOTS], to = s.d[CUT0];
