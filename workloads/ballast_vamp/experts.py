@@ -136,7 +136,7 @@ class Counter:
         if self.counts.is_cuda:
             event = torch.cuda.Event()
             event.record()
-        self._reading = (event, now - self._read_at, list(self._tokens))
+        self._reading = (event, min(now - self._read_at, 2 * READ_EVERY), list(self._tokens))  # without idle times
         self._read_at = now
 
 
