@@ -104,7 +104,7 @@ def test_two_seconds_after_a_change_what_is_taken_for_coldest_is_nearly_so() -> 
         taken = np.argsort(order, axis=None, kind="stable")[: 4 * LARGE // 10]
         return float((1 - np.exp(600 * np.log1p(-new))).ravel()[taken].sum())
 
-    assert read(made.chance(Phase.PREFILL)) < 1.5 * read(new) < 0.1 * read(-new)
+    assert read(made.chance(Phase.PREFILL)) < 1.5 * read(new) < 0.3 * read(old)
 
 
 def test_that_each_prompt_has_its_own_experts_is_no_change() -> None:
