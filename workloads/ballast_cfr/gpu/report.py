@@ -1,4 +1,4 @@
-"""The page of measured tables, from the file that `bench --device all --json FILE` wrote."""
+"""The page of measured tables, from files that `bench --device all --json FILE` wrote."""
 
 import json
 import statistics
@@ -14,8 +14,8 @@ _HEAD = """# CFR on one GPU
 Alternating CFR+ on the sequence form, float64, in microseconds for one iteration: the 10th percentile of blocks of at
 least 200 iterations (2,000 for the fused kernels), all solvers in turn in one run. *graph* and *eager* are our own
 iteration in generic PyTorch operations, replayed from a captured CUDA graph or launched one by one. *CPU* is our
-engine on one thread of the same machine. *noregret* is noregret's CUDA kernel on the same games. Raw rows:
-`cfr-gpu.json`; this page: `python -m ballast_cfr.gpu.report cfr-gpu.json`.
+engine on one thread of the same machine. *noregret* is noregret's CUDA kernel on the same games. Raw rows and commands:
+`cfr-gpu/`; this page: `python -m ballast_cfr.gpu.report cfr-gpu/*.json`.
 """
 
 _FLOORS = """
@@ -56,7 +56,8 @@ def _machine(report: Found) -> Iterator[str]:
     machine, limits = report["machine"], report["limits"]
     barrier = limits["barrier"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    yield f"- {machine['gpu']}, driver and clocks {machine['driver']}; {machine['cores']} cores of {machine['cpu']}"
+    driver = "; ".join(machine["driver"].splitlines())  # one line for each GPU
+    yield f"- {machine['gpu']}, driver and clocks {driver}; {machine['cores']} cores of {machine['cpu']}"
     yield f"- Python {machine['python']}, {versions}; {machine['date']}"
     yield f"- command: `{machine['command'].partition(' --json')[0]}`"
     yield (
