@@ -21,6 +21,7 @@ COUNTS = {
     "prefix_hits": "vllm:prefix_cache_hits_total",
     "external_hits": "vllm:external_prefix_cache_hits_total",
     "repartitions": "vamp:repartition_total",
+    "stall_seconds": 'vamp:repartition_seconds_sum{phase="stall"}',
     "cold_bytes_read": "vamp:cold_bytes_read_total",
     "kv_bytes_copied": "vamp:kv_bytes_copied_total",
 }
@@ -29,14 +30,15 @@ _ESCAPED = re.compile(r'\\(["\\])')
 
 
 def values(page: str) -> dict[str, float]:
-    """Every sample of a page, summed over its labels. Prometheus' text format has one a line."""
+    """Every sample of a page, by its spelling and, summed over its labels, by its name. Prometheus' text format has one a
+    line."""
     found: dict[str, float] = {}
     for line in page.splitlines():
         if line.startswith("#") or not line.strip():
             continue
         named, _, value = line.rpartition(" ")
-        name = named.partition("{")[0]
-        found[name] = found.get(name, 0.0) + float(value)
+        for name in {named, named.partition("{")[0]}:
+            found[name] = found.get(name, 0.0) + float(value)
     return found
 
 

@@ -107,6 +107,8 @@ vllm:prefix_cache_hits_total 60.0
 vllm:external_prefix_cache_hits_total 15.0
 vllm:kv_cache_usage_perc 0.5
 vamp:expert_bytes_host 1048576.0
+vamp:repartition_seconds_sum{phase="prepare"} 0.5
+vamp:repartition_seconds_sum{phase="stall"} 0.25
 vamp:disabled_info{message="a, \\"b\\"",reason="NoCuda"} 1.0
 """
 
@@ -119,6 +121,7 @@ def test_pages_become_counts_and_series() -> None:
     ]
     counts = readings.counted(samples)
     assert (counts["preemptions"], counts["prefix_queries"], counts["prefix_hits"]) == (3, 80, 40)
+    assert counts["stall_seconds"] == 0.25
     assert readings.series(samples) == {
         "t": [0.0, 1.0, 2.0],
         "kv_usage": [None, None, 0.5],

@@ -83,6 +83,7 @@ def test_an_engine_says_the_recorded_answers_and_hits_what_was_said_before(pytho
     # Pages move in the books only: what is seen is that the scheduler gets blocks, and that nothing else changes.
     assert vamp["vamp_disabled"] is None
     assert vamp["repartitions"] >= 1
+    assert 0 < vamp["stall_seconds"] < vamp["seconds"]
     assert vamp["experts_home_share"] == 1.0
     assert vamp["kv_bytes_copied"] == 0
     behind = [value for value in result["arms"]["vamp"]["series"]["kv_bytes_physical"] if value is not None]
