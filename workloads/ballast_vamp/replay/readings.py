@@ -30,7 +30,7 @@ _ESCAPED = re.compile(r'\\(["\\])')
 
 
 def values(page: str) -> dict[str, float]:
-    """Every sample of a page, by its spelling and, summed over its labels, by its name; Prometheus has one on a line."""
+    """Every sample of a page, by its spelling and, summed over its labels, by its name; Prometheus has one a line."""
     found: dict[str, float] = {}
     for line in page.splitlines():
         if line.startswith("#") or not line.strip():
