@@ -15,10 +15,12 @@ MIB = 1 << 20
 
 
 class Mode(StrEnum):
-    """Auto moves pages; DryRun decides and reports, and leaves memory alone."""
+    """Auto moves pages; DryRun decides and reports, and leaves memory alone; Always moves pages whenever cache is short,
+    whatever that costs: the replay compares decisions with it."""
 
     AUTO = "Auto"
     DRY_RUN = "DryRun"
+    ALWAYS = "Always"
 
 
 @dataclass(frozen=True)

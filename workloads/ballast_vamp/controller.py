@@ -47,6 +47,7 @@ class Shape:
     block_tokens: int
     block_bytes: int
     dry: bool = False
+    always: bool = False  # prices are shown, and not heeded
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Controller:
         prices = cost.costs(now.mix, link, outlook, pressure, now.prefill)
         for option, price in prices.items():
             self.metrics.set("vamp:decision_cost_seconds", price, option=option)
-        return self._count(cost.choose(prices))
+        return self._count(Option.OFFLOAD if self.shape.always else cost.choose(prices))
 
     def _wait(self, now: Now) -> float:
         """Seconds a preempted request waits for blocks again: about as long as it took others to give some up."""

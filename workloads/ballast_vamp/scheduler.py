@@ -107,6 +107,7 @@ class VampMixin(_Base):  # type: ignore[misc]
             block_tokens=compat.block_tokens(self.kv_cache_config),
             block_bytes=ranks[0].block_bytes,
             dry=config.mode is Mode.DRY_RUN,
+            always=config.mode is Mode.ALWAYS,
         )
         self._vamp_wrap(pool)
         log.info("VAMP: %d blocks have memory, %d more may get it", balloon.physical, balloon.parked)

@@ -33,6 +33,7 @@ class Engine:
     learned: bool = True
     flat: float = 0.0
     dry: bool = False
+    always: bool = False
     fault: Step | None = None
     clock: Clock = field(default_factory=Clock)
 
@@ -40,7 +41,7 @@ class Engine:
         self.ranks = Ranks(2, self.fault, on=1)
         self.pool = Pool(60)
         balloon = Balloon(self.pool, 10)
-        shape = Shape(step=6, block_tokens=512, block_bytes=1 << 20, dry=self.dry)
+        shape = Shape(step=6, block_tokens=512, block_bytes=1 << 20, dry=self.dry, always=self.always)
         self.controller = Controller(
             balloon, Coordinator(self.ranks.call, self.clock), self.observe, shape, 55e9, 50e9, clock=self.clock
         )
@@ -81,6 +82,13 @@ def test_cold_experts_are_offloaded_ahead_of_need_and_committed_a_step_later() -
     engine.controller.tick(now(need=12))
     assert engine.controller.balloon.physical == 16
     assert min(engine.ranks.capacities()) == 16
+
+
+def test_a_policy_that_decides_nothing_offloads_whatever_it_costs() -> None:
+    engine = Engine(cold=3e9, always=True)
+    engine.run(5, now(need=12))
+    assert engine.controller.balloon.physical > 10
+    assert engine.count("vamp:decision_cost_seconds") > 0
 
 
 def test_hot_experts_are_left_where_they_are() -> None:

@@ -4,6 +4,7 @@
     vamp               the same, and VAMP may turn memory of experts into KV
     kv-offload         the same, and vLLM's own offload of KV to host memory
     vamp+kv-offload    both; they share the host memory of the other two half and half
+    always-offload     as vamp, but experts leave whenever cache is short, whatever that costs
     ideal              all KV that the trace asks for in GPU memory: what could be reached at best
 
 An engine of this machine runs in a process of its own, which ends with the run: so its memory is free for the next.
@@ -26,10 +27,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ballast_serving import plugins
+from ballast_vamp.config import Mode
 from ballast_vamp.replay.errors import BadInputError, ReplayError
 from ballast_vamp.replay.profiles import PROFILE, WARMING_UP, Profile
 
-ARMS = ("plain", "vamp", "kv-offload", "vamp+kv-offload", "ideal")
+ARMS = ("plain", "vamp", "kv-offload", "vamp+kv-offload", "always-offload", "ideal")
 GIB = 1 << 30
 LOOK_SECONDS = 0.2
 
@@ -88,7 +90,7 @@ class Task:
         }
         if setup.profile:
             found["worker_extension_cls"] = "ballast_vamp.replay.routing.RoutingExtension"
-        if "kv-offload" in self.arm:
+        if self.arm.endswith("kv-offload"):
             ranks = setup.engine.get("tensor_parallel_size", 1)  # it is given for all of them, and VAMP's for each
             found |= {"kv_offloading_size": ranks * self._host() / GIB, "kv_offloading_backend": "native"}
         return found | dict(setup.engine)
@@ -98,9 +100,10 @@ class Task:
         found = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         if self.setup.profile:
             found[PROFILE] = str(Profile.parse(self.setup.profile).another(WARMING_UP))
-        if self.arm.startswith("vamp"):
+        if self.arm.startswith("vamp") or self.arm == "always-offload":
             host = self._host()
-            found |= {"VAMP_ENABLE": "1", "VAMP_HOST_BYTES": str(host)}
+            mode = Mode.ALWAYS if self.arm == "always-offload" else Mode.AUTO
+            found |= {"VAMP_ENABLE": "1", "VAMP_MODE": mode.value, "VAMP_HOST_BYTES": str(host)}
             found["VAMP_MAX_OFFLOAD_BYTES"] = str(min(self.setup.offload or host, host))
         return found
 

@@ -42,6 +42,7 @@ def outcome(played: Played, turns: Sequence[Turn]) -> dict[str, Any]:
         "tpot_p50": quantile(tpot, 0.5) if tpot else None,
         "tpot_p90": quantile(tpot, 0.9) if tpot else None,
         "tokens_per_second": tokens / played.seconds if played.seconds else None,
+        "delay_seconds": sum(said.end - said.due for said in played.turns) or None,
         "prefix_hit_share": _hits(counts),
         **counts,
         "vamp_disabled": readings.disabled(played.samples),

@@ -19,10 +19,21 @@ COLUMNS: Sequence[tuple[str, str, float, int]] = (
     ("tpot_p50", "TPOT p50 ms", 1000, 1),
     ("tpot_p90", "p90 ms", 1000, 1),
     ("tokens_per_second", "out tok/s", 1, 1),
+    ("delay_seconds", "all delay s", 1, 0),
     ("prefix_hit_share", "prefix hits", 1, 3),
     ("preemptions", "preempted", 1, 0),
 )
-LESS_IS_BETTER = ("ttft_p50", "ttft_p90", "ttft_p99", "ttft_later_p50", "ttft_later_p90", "tpot_p50", "tpot_p90")
+LESS_IS_BETTER = (
+    "ttft_p50",
+    "ttft_p90",
+    "ttft_p99",
+    "ttft_later_p50",
+    "ttft_later_p90",
+    "tpot_p50",
+    "tpot_p90",
+    "delay_seconds",
+)
+FIXED = ("plain", "kv-offload", "always-offload")  # policies: evict and preempt, fetch, offload
 BASELINES = ("plain", "kv-offload", "ideal")
 
 
@@ -94,8 +105,19 @@ def table(result: Mapping[str, Any]) -> str:
         better = [["times better", *(name.replace("_", " ") for name in names)]]
         better += [[pair, *(f"{r[n]:.2f}" if n in r else "-" for n in names)] for pair, r in result["ratios"].items()]
         lines += ["", *_aligned(better)]
+    lines += _quality(arms)
     lines += [f"{arm}: VAMP is off: {said}" for arm, said in _disabled(arms).items()]
     return "\n".join(lines)
+
+
+def _quality(arms: Mapping[str, Any]) -> list[str]:
+    """Seconds that all turns took, VAMP's over those of the best policy that decides nothing."""
+    delays = {arm: found["median"].get("delay_seconds") for arm, found in arms.items()}
+    fixed = {arm: delay for arm in FIXED if (delay := delays.get(arm)) is not None}
+    if delays.get("vamp") is None or not fixed:
+        return []
+    best = min(fixed, key=lambda arm: fixed[arm])
+    return ["", f"delay of vamp over the best fixed policy, {best}: {delays['vamp'] / fixed[best]:.3f}"]
 
 
 def _disabled(arms: Mapping[str, Any]) -> dict[str, str]:

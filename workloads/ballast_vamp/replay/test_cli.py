@@ -19,7 +19,16 @@ SMALL = ["--preset", "swe110", "--sessions", "8", "--scale", "0.02", "--speed", 
 
 
 def outcome(ttft: float, **more: Any) -> dict[str, Any]:
-    names = ("ttft_p50", "ttft_p90", "ttft_p99", "tpot_p50", "tpot_p90", "tokens_per_second", "seconds")
+    names = (
+        "ttft_p50",
+        "ttft_p90",
+        "ttft_p99",
+        "tpot_p50",
+        "tpot_p90",
+        "tokens_per_second",
+        "delay_seconds",
+        "seconds",
+    )
     series = {"t": [0.0, 1.0], "kv_usage": [0.1, None], "kv_bytes_physical": [GIB, 2 * GIB], "waiting": [0.0, 1.0]}
     quantiles = {"ttft_quantiles": [ttft + n / 100 for n in range(101)], "tpot_quantiles": []}
     said = {"turns": 153, "missing": 0, "failures": [], "forced": True, "vamp_disabled": None}
@@ -144,7 +153,10 @@ def test_an_interrupted_bench_keeps_the_runs_that_it_had(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--arms", "plain,vmap"], "arm vmap is not one of plain, vamp, kv-offload, vamp+kv-offload, ideal"),
+        (
+            ["--arms", "plain,vmap"],
+            "arm vmap is not one of plain, vamp, kv-offload, vamp+kv-offload, always-offload, ideal",
+        ),
         (["--arms", "plain,plain"], "name each arm once"),
         (["--pressure", "500"], "the trace's largest context takes"),
         (["--profile", "zipf"], "profile zipf is not one of"),
@@ -170,14 +182,17 @@ def task(arm: str, **changes: Any) -> Task:
 
 
 def test_arms_differ_in_what_they_are_about_and_in_nothing_else() -> None:
-    plain, vamp, offload, both, ideal = (task(arm) for arm in arms.ARMS)
+    plain, vamp, offload, both, always, ideal = (task(arm) for arm in arms.ARMS)
     assert plain.arguments(1024) == vamp.arguments(1024)
     assert plain.environment() == offload.environment() == ideal.environment()
     assert vamp.environment().items() - plain.environment().items() == {
         ("VAMP_ENABLE", "1"),
+        ("VAMP_MODE", "Auto"),
         ("VAMP_HOST_BYTES", str(4 * GIB)),
         ("VAMP_MAX_OFFLOAD_BYTES", str(2 * GIB)),
     }
+    assert always.arguments(1024) == plain.arguments(1024)
+    assert always.environment() == vamp.environment() | {"VAMP_MODE": "Always"}
     added = {k: v for k, v in offload.arguments(1024).items() if k not in plain.arguments(1024)}
     assert added == {"kv_offloading_size": 4.0, "kv_offloading_backend": "native"}
     assert (both.arguments(1024)["kv_offloading_size"], both.environment()["VAMP_HOST_BYTES"]) == (2.0, str(2 * GIB))

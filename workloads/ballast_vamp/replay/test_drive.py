@@ -142,6 +142,7 @@ def test_a_quantile_is_a_value_that_was_measured(level: float, value: float) -> 
 
 def run(ttft: float, speed: float, **more: object) -> dict[str, object]:
     base = {"ttft_p50": ttft, "ttft_p90": ttft, "ttft_p99": ttft, "tpot_p50": 0.01, "tpot_p90": 0.01}
+    base["delay_seconds"] = 10 * ttft
     shown = {"tokens_per_second": speed, "forced": True, "missing": 0, "failures": [], "vamp_disabled": None}
     bulky = {"ttft_quantiles": [ttft] * 101, "tpot_quantiles": [], "series": {"t": [ttft]}}
     return {**base, **shown, **bulky, "hardware": "h", "versions": {}, **more}
@@ -159,7 +160,9 @@ def test_a_median_and_a_ratio_are_over_runs_and_above_one_is_better() -> None:
     assert found["vamp against plain"]["tokens_per_second"] == 1.2
     text = report.table({"arms": arms, "ratios": found})
     assert "vamp against plain" in text
-    assert max(len(line) for line in text.splitlines()) < 120
+    assert max(len(line) for line in text.splitlines()) < 140
+    assert text.endswith("delay of vamp over the best fixed policy, plain: 0.250")
+    assert "best fixed policy" not in report.table({"arms": {"vamp": arms["vamp"]}, "ratios": {}})
 
 
 def test_arms_that_do_not_say_the_same_are_not_compared() -> None:
