@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 class Mode(StrEnum):
-    """Auto moves pages; DryRun decides and reports, and leaves memory alone; Always moves pages whenever cache is short,
+    """Auto moves pages; DryRun decides and reports, and leaves memory alone; Always moves them whenever cache is short,
     whatever that costs: the replay compares decisions with it."""
 
     AUTO = "Auto"
