@@ -62,7 +62,7 @@ class Now:
     prefill: Prefill
     reuse: float
     gap: float
-    fetches: bool = False
+    held: float | None = None  # share of evicted blocks that a KV connector had when they were asked for; None: no such
 
 
 def _nobody(_: range) -> bool:
@@ -249,7 +249,8 @@ class Controller:
             victim_tokens=victim[0],
             victim_blocks=victim[1],
             wait=self._wait(now),
-            fetch_bytes=outlook.blocks * self.shape.block_bytes if now.fetches else None,
+            fetch_bytes=None if now.held is None else outlook.blocks * self.shape.block_bytes,
+            held=1.0 if now.held is None else now.held,
         )
         link = Link(self.zero_copy, self.dma, self.handle.value)
         prices = cost.costs(now.mix, link, outlook, pressure, now.prefill)

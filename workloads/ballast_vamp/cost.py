@@ -6,7 +6,8 @@ pressure is expected to last, W(T) cold bytes read by a step of T tokens, lambda
     offload  R (copied / BW_dma + handles t_vmm) + R H sum_T lambda_T (W_after(T) - W_before(T)) / BW_zc
     evict    P (1 + R + Q) t_pf(tokens(dB), ctx) max(1, H / gap)      each kept block saves a prefill at every reuse
     preempt  dB / blocks(victim) ((1 + R) t_pf(computed(victim)) + wait)
-    fetch    P (1 + R) bytes(dB) / BW_dma max(1, H / gap)             where a KV connector keeps copies elsewhere
+    fetch    P (1 + R) bytes(dB) / BW_dma max(1, H / gap)             where a KV connector keeps copies elsewhere;
+             the part of the blocks that it no longer has when they are asked for costs what evicting them does
 
 P is how often an evicted block is asked for again and gap how soon; both are measured, as all others are. Offloading
 is done only where it is a fifth cheaper than the best alternative, since it is the one that takes time to undo.
@@ -87,6 +88,7 @@ class Pressure:
     victim_blocks: int = 0
     wait: float = 0.0
     fetch_bytes: int | None = None  # of dB blocks, where a connector could bring them back
+    held: float = 1.0  # share of the evicted blocks that were asked for again that it still had
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def costs(mix: Mix, link: Link, outlook: Outlook, pressure: Pressure, prefill: P
     if p.cached:
         prices[Option.EVICT] = p.reuse * others * prefill.seconds(p.tokens, p.context) * again
         if p.fetch_bytes is not None:
-            prices[Option.FETCH] = p.reuse * (1 + p.running) * p.fetch_bytes / link.dma * again
+            fetched = p.reuse * (1 + p.running) * p.fetch_bytes / link.dma * again
+            prices[Option.FETCH] = p.held * fetched + (1 - p.held) * prices[Option.EVICT]
     if p.victim_blocks:
         one = (1 + p.running) * prefill.seconds(p.victim_tokens, p.victim_tokens / 2) + p.wait
         prices[Option.PREEMPT] = max(1.0, outlook.blocks / p.victim_blocks) * one

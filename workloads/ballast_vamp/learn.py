@@ -81,6 +81,7 @@ class Reuse:
     def __init__(self) -> None:
         self.chance = 0.5
         self.gap = Fading(5.0, 0.05)
+        self.held = Fading(1.0, 0.05)  # share of evicted blocks that a KV connector had when they were asked for
         self._ghosts: OrderedDict[object, float] = OrderedDict()
         self._asked, self._forgotten = 2.0, 2.0  # a prior of four blocks
 

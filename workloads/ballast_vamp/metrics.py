@@ -31,6 +31,7 @@ HELP = {
     "vamp:host_bytes": ("gauge", "bytes of host memory for copies of experts, on each rank"),
     "vamp:bandwidth_bytes_per_second": ("gauge", "measured speed of the way to host memory"),
     "vamp:decision_cost_seconds": ("gauge", "last price of an option, in request-seconds of delay"),
+    "vamp:connector_held_share": ("gauge", "share of evicted blocks that a KV connector had when they were asked for"),
     "vamp:repartition": ("counter", "orders to move pages, by result"),
     "vamp:decision": ("counter", "decisions under pressure, by what was given up"),
     "vamp:cold_bytes_read": ("counter", "bytes of experts that steps read from host memory (expected)"),

@@ -100,6 +100,7 @@ class VampMixin(_Base):  # type: ignore[misc]
         self._vamp_hits = Fading(0.0, 0.1)  # share of a prompt that is found in the cache
         self._vamp_wanted = 0  # blocks, by the request that asked last
         self._vamp_asked = ""  # the request whose prefix was looked up last
+        self._vamp_lost = 0  # tokens of its prefix that were evicted, until a connector was asked for them
         self._vamp_stepped: float | None = None
         self._vamp_tokens: dict[int, tuple[int, int, int, int]] = {}
         shape = Shape(
@@ -173,13 +174,28 @@ class VampMixin(_Base):  # type: ignore[misc]
                 self._vamp_asked = request.request_id
                 reuse.kept(sum(len(blocks) for blocks in found[0].blocks))
                 self._vamp_hits.add(found[1] / max(1, request.num_tokens))
-                reuse.asked(request.block_hashes, time.monotonic())
+                self._vamp_lost = reuse.asked(request.block_hashes, time.monotonic()) * self.block_size
             return found
 
         manager.coordinator.get_num_blocks_to_allocate = get_num_blocks_to_allocate
         manager.allocate_slots = allocate_slots
         manager.get_computed_blocks = get_computed_blocks
         pool._maybe_evict_cached_block = maybe_evict
+        if self.connector is not None:
+            self._vamp_wrap_connector(self.connector)
+
+    def _vamp_wrap_connector(self, connector: Any) -> None:
+        """Learn how much of what was evicted it still has. It is asked right after the cache is."""
+        match = connector.get_num_new_matched_tokens
+
+        def get_num_new_matched_tokens(request: Any, *arguments: Any, **options: Any) -> Any:
+            found = match(request, *arguments, **options)
+            if self._vamp_lost and request.request_id == self._vamp_asked and found[0] is not None:
+                self._vamp_reuse.held.add(min(1.0, found[0] / self._vamp_lost))
+                self._vamp_lost = 0
+            return found
+
+        connector.get_num_new_matched_tokens = get_num_new_matched_tokens
 
     # --- vLLM's own calls
 
@@ -266,7 +282,7 @@ class VampMixin(_Base):  # type: ignore[misc]
             prefill=self._vamp_times.prefill(),
             reuse=self._vamp_reuse.chance,
             gap=self._vamp_reuse.gap.value,
-            fetches=self.connector is not None,
+            held=None if self.connector is None else self._vamp_reuse.held.value,
         )
 
     def _vamp_short(self) -> bool:
@@ -326,6 +342,8 @@ class VampMixin(_Base):  # type: ignore[misc]
         made.set("vamp:host_bytes", ranks[0].host_bytes)
         made.set("vamp:bandwidth_bytes_per_second", self.vamp.zero_copy, path="zc")
         made.set("vamp:bandwidth_bytes_per_second", self.vamp.dma, path="dma")
+        if self.connector is not None:
+            made.set("vamp:connector_held_share", self._vamp_reuse.held.value)
         made.add("vamp:kv_bytes_copied", 0)  # pages move by remapping; nothing in this package copies cache
 
     def vamp_write(self) -> None:

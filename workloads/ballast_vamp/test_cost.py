@@ -33,6 +33,9 @@ def test_a_connector_that_brings_blocks_back_quickly_is_used() -> None:
     fetch = replace(AGENTS, fetch_bytes=256 << 20)
     warm = replace(COLD, decode_after=100e6)
     assert choose(costs(MIX, LINK, warm, fetch, PREFILL)) is Option.FETCH
+    assert choose(costs(MIX, LINK, warm, replace(fetch, held=0.2), PREFILL)) is Option.OFFLOAD, (
+        "it had lost most of them"
+    )
     unread = replace(COLD, decode_after=1e5, prefill_after=1e6)
     assert choose(costs(MIX, LINK, unread, fetch, PREFILL)) is Option.OFFLOAD
 

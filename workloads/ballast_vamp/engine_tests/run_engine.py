@@ -235,15 +235,20 @@ def _load(llm: Any, prompt: list[int]) -> dict[str, Any]:
 
     from ballast_vamp import scheduler
 
-    vamp: Any = llm.llm_engine.engine_core.engine_core.scheduler.vamp
-    llm.reset_prefix_cache()
+    own = llm.llm_engine.engine_core.engine_core.scheduler
+    vamp: Any = own.vamp
+    pool = own.kv_cache_manager.block_pool
+    for block in pool.blocks:
+        pool._maybe_evict_cached_block(block)  # as they go when others need them
     vamp.grow(1)
+    own._vamp_reuse.held.value = 0.5
     usual, scheduler.IDLE_SECONDS = scheduler.IDLE_SECONDS, 3.0
     started = time.monotonic()
     once = SamplingParams(max_tokens=1, detokenize=False)
     (answer,) = llm.generate({"prompt_token_ids": prompt}, once, use_tqdm=False)
     scheduler.IDLE_SECONDS = usual
-    return {"cached": answer.num_cached_tokens, "seconds": time.monotonic() - started, "away": vamp.busy()}
+    found = {"cached": answer.num_cached_tokens, "seconds": time.monotonic() - started, "away": vamp.busy()}
+    return found | {"held": own._vamp_reuse.held.value}
 
 
 def _pause(llm: Any, prompts: list[list[int]], params: list[Any]) -> dict[str, Any]:

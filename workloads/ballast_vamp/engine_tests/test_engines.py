@@ -176,6 +176,7 @@ def test_a_request_that_waits_for_a_connector_alone_does_not_find_the_engine_at_
     assert found["away"]
     assert found["cached"] > 200
     assert found["seconds"] < 3, "one rest"
+    assert found["held"] > 0.5, "the connector had what was evicted when blocks were taken back"
 
 
 def test_a_saved_profile_reorders_experts_and_changes_no_token(single: Results) -> None:
