@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import archive, cache, layered, shell, tools
+from e2e.cluster import archive, cache, layered, shell, stages, tools
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.layout import CHECKOUT
 from e2e.cluster.local import LocalCluster, each
@@ -43,6 +43,7 @@ KEPT = 4  # images of one name, whose layers the next build takes up, or another
 # Built and loaded where nothing else is asked for: no GPU, no vLLM of almost 5 GB unpacked.
 DEFAULT = ("operator", "cfr", "cxl")
 LAYERED = {"serving": "serving-base"}
+BASE_FILES = {"serving": ("workloads/ballast_serving/vllm_cpu.py",)}  # of this checkout, that go into the base
 
 # Documentation and translations: a third of a minimal Debian. Licences stay.
 NEEDLESS = ("usr/share/locale", "usr/share/man", "usr/share/info", "var/cache/apt", "var/lib/apt/lists", "var/log/apt")
@@ -101,15 +102,9 @@ def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layer
             return layered.Layered(name, next(n for n in there if n.startswith(stem)), layout)
         tools.ensure_packages(tools.IMAGE_PACKAGES, steps)
         debian = _base(steps)
-        with steps.step(f"image {stem[:-1]}, the first time 10 minutes and 15 GB of disk") as step:
-            _bud(LAYERED[target], f"{stem}latest", debian, checkout, step)
-            key = shell.run(*_buildah(), "images", "-q", "--no-trunc", f"{stem}latest").strip().removeprefix("sha256:")
-            base = f"{stem}{key[:16]}"
-            if base not in there:
-                shell.run(*_buildah(), "tag", f"{stem}latest", base)
-                _push(base, layout)
+        base = _large_base(target, layout, debian, checkout, steps)
         with steps.step(f"image {name}") as step:
-            _bud(target, name, debian, checkout, step)
+            _bud(target, name, debian, checkout, step, f"{LAYERED[target].upper().replace('-', '_')}={base}")
             _push(name, layout)
             ours = [other for other in layered.names(layout) if not other.startswith(stem)]
             layered.prune(layout, [base, *ours[-KEPT:]])  # other checkouts use other ones of ours, on the same base
@@ -117,6 +112,31 @@ def build_layered(target: str, steps: Steps, checkout: Path = CHECKOUT) -> layer
             step.result = f"{made.size / 1e9:.1f} GB"
         _tidy()
     return made
+
+
+def _large_base(target: str, layout: Path, debian: str, checkout: Path, steps: Steps) -> str:
+    """Name of the base of a large image, made if there is none of what it is made from. The builder's own cache would
+    not do: it forgets the stage with the wheels as soon as it tidies up."""
+    dockerfile, files = (checkout / "Dockerfile").read_text(), [checkout / file for file in BASE_FILES[target]]
+    key = cache.content_key([debian, *stages.under(dockerfile, LAYERED[target])], files)
+    base, record = f"docker.io/ballast/{LAYERED[target]}:", layout / "base"
+    made_from, _, known = record.read_text().partition(" ") if record.exists() else ("", "", "")
+    if made_from == key and known in layered.names(layout) and _stored(known):
+        return known
+    with steps.step(f"image {base[:-1]}, the first time 10 minutes and 15 GB of disk") as step:
+        _bud(LAYERED[target], f"{base}latest", debian, checkout, step)
+        number = shell.run(*_buildah(), "images", "-q", "--no-trunc", f"{base}latest").strip().removeprefix("sha256:")
+        base += number[:16]
+        if base not in layered.names(layout):
+            shell.run(*_buildah(), "tag", f"{base.partition(':')[0]}:latest", base)
+            _push(base, layout)
+        record.write_text(f"{key} {base}")
+    return base
+
+
+def _stored(name: str) -> bool:
+    """Whether the builder has an image of this name."""
+    return shell.attempt(*_buildah(), "inspect", "--type=image", name).returncode == 0
 
 
 def loaded_layered(cluster: LocalCluster, image: layered.Layered, steps: Steps) -> str:
@@ -183,8 +203,9 @@ def _tidy() -> None:
         shell.attempt("nice", *_buildah(), "rmi", "--prune")
 
 
-def _bud(target: str, name: str, base: str, checkout: Path, step: Step) -> None:
-    options = ["--isolation=chroot", "--network=host", "--layers", "--target", target, "--build-arg", f"BASE={base}"]
+def _bud(target: str, name: str, base: str, checkout: Path, step: Step, *arguments: str) -> None:
+    options = ["--isolation=chroot", "--network=host", "--layers", "--target", target]
+    options += [f"--build-arg={argument}" for argument in (f"BASE={base}", *arguments)]
     if CERTIFICATES.exists():
         # The machine's own certificates: pip in the build trusts the package index that the machine trusts.
         options += ["--volume", f"{CERTIFICATES}:/run/certificates.crt:ro"]
@@ -216,7 +237,7 @@ def _buildah() -> list[str]:
 def _base(steps: Steps) -> str:
     """A minimal Debian as the base image, made without a registry: debootstrap, cleaned, packed, pulled."""
     name = f"docker.io/ballast/base:{SUITE}-{cache.content_key([SUITE, archive.FORMAT, *NEEDLESS])}"
-    if shell.attempt(*_buildah(), "inspect", "--type=image", name).returncode == 0:
+    if _stored(name):
         return name
     with steps.step(f"base image: Debian {SUITE}") as step, tempfile.TemporaryDirectory(prefix="base") as scratch:
         root, packed = Path(scratch) / "root", Path(scratch) / "base.tar"

@@ -32,6 +32,8 @@ def test_a_model_goes_from_applied_to_answering(kube: Kube, serving_images: dict
     status, text = ask(kube, f"{url.removesuffix('/v1')}/metrics", None, KEY)
     assert (status, "vllm:num_requests_running" in text) == (200, True)
     assert ask(kube, f"{url}/completions", PROMPT, "wrong")[0] == 401
+    for path in ("invocations", "tokenize"):  # where vLLM itself asks for no key
+        assert ask(kube, f"{url.removesuffix('/v1')}/{path}", PROMPT)[0] == 401
     what_people_type(kube)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support.fixtures import scale
+from e2e.support.fixtures import Namespaces, scale
 from e2e.support.kube import Kube, Object, condition, eventually
 from e2e.support.operator import SYSTEM
 from e2e.support.serving import Client, client, moe, pods, serve, wait_ready
@@ -204,3 +204,26 @@ def test_an_object_deleted_with_no_operator_there_leaves_nothing(
         scale(system, 1)
     kinds = "deployments,services,poddisruptionbudgets,networkpolicies,controllerrevisions,pods"
     eventually(lambda: not kube.list(kinds, "ballast.dev/owner-name=tiny"), 180, lambda: "something is left")
+
+
+def test_a_namespace_goes_away_with_no_operator_there_and_a_request_held(
+    kube: Kube, namespaces: Namespaces, serving_images: dict[str, str]
+) -> None:
+    """A request may be held for ten minutes, but not by a router whose serving is no more."""
+    kube.apply(moe(replicas=0))
+    kube.until("moe", "tiny", lambda obj: condition(obj, "Ready").get("reason") == "ScaledToZero", 180)
+    friend, system = namespaces.new(), kube.inside(SYSTEM)
+    with client(friend, serving_images["router"], workers=1, address=f"tiny.{kube.namespace}.svc") as load:
+        eventually(lambda: load.counts().get("waiting") == 1, 60, lambda: f"{load.counts()}")
+        scale(system, 0)
+        started = time.monotonic()
+        try:
+            kube.run("delete", "namespace", kube.namespace, "--wait=false")
+            eventually(lambda: load.counts()["failed"], 120, lambda: f"still held: {load.counts()}")
+            said = load.counts()["errors"][0]
+            eventually(lambda: not kube.get("namespace", kube.namespace), 240, lambda: "the namespace is still there")
+        finally:
+            scale(system, 1)
+        print(f"the namespace is gone after {time.monotonic() - started:.0f} s; the client was told: {said}")
+        assert "was deleted" in said
+    namespaces.drop(friend)

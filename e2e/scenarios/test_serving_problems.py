@@ -28,6 +28,11 @@ def told(kube: Kube, name: str, *words: str, since: float | None = None) -> Obje
     return found
 
 
+def mended(kube: Kube, name: str, was: str) -> None:
+    """Wait until Ready tells this no longer."""
+    kube.until("moe", name, lambda obj: condition(obj, "Ready")["reason"] != was, 60, f"{name} mended")
+
+
 def _warnings(kube: Kube, name: str) -> set[str]:
     events = [event for event in kube.list("events") if event["involvedObject"]["name"] == name]
     return {event["reason"] for event in events if event["type"] == "Warning"}
@@ -91,13 +96,19 @@ def test_no_capacity_a_missing_volume_and_a_pending_claim_are_told(kube: Kube) -
     told(kube, "novolume", "DependencyMissing")
     told(kube, "noclaim", "ClaimPending")
     kube.patch("moe", "nowhere", {"spec": {"resources": {"requests": {"cpu": "10m"}}}})
-    kube.until("moe", "nowhere", lambda o: condition(o, "Ready")["reason"] != "InsufficientCapacity", 60)
+    kube.apply(CLAIM | {"metadata": {"name": "none-such"}})
+    kube.patch("moe", "noclaim", {"spec": {"devices": None}})
+    mended(kube, "nowhere", "InsufficientCapacity")
+    mended(kube, "novolume", "DependencyMissing")
+    mended(kube, "noclaim", "ClaimPending")
 
 
 def test_an_image_that_is_missing_is_told(kube: Kube, serving_images: dict[str, str]) -> None:
     """A model in an image of a registry that is not there: the router's own image and the engine's are."""
     kube.apply(moe(model={"image": {"reference": "localhost:1/models/none:1"}}))
     told(kube, "tiny", "ImagePullFailed")
+    kube.patch("moe", "tiny", {"spec": {"model": {"image": None} | moe()["spec"]["model"]}})
+    mended(kube, "tiny", "ImagePullFailed")
 
 
 @pytest.mark.timeout(900)

@@ -86,6 +86,22 @@ def test_a_real_hpa_scales_by_cpu(kube: Kube, serving_images: dict[str, str]) ->
     print(condition(found, "Autoscaling")["message"])
 
 
+def test_an_hpa_whose_metrics_nobody_has_is_told(kube: Kube) -> None:
+    """Requests that wait are a custom metric, and nothing here answers for those. No pod need run for this."""
+    nowhere: Object = {"template": {"nodeSelector": {"disk": "none-such"}}}
+    metrics = [{"type": "WaitingRequests", "averageValue": 4}]
+    kube.apply(moe(autoscaling={"mode": "HPA", "maxReplicas": 2, "metrics": metrics}, router=nowhere, **nowhere))
+    started = time.monotonic()
+    found = kube.until("moe", "tiny", reason("Autoscaling", "MetricsUnavailable"), 90)
+    print(f"MetricsUnavailable told after {time.monotonic() - started:.0f} s (budget 30 s): "
+          f"{condition(found, 'Autoscaling')['message'][:160]}")  # fmt: skip
+    eventually(
+        lambda: "MetricsUnavailable" in {event["reason"] for event in kube.list("events")}, 10, lambda: "no event"
+    )
+    kube.patch("moe", "tiny", {"spec": {"autoscaling": {"mode": "Operator"}}})
+    kube.until("moe", "tiny", reason("Autoscaling", "FollowingLoad"), 45)
+
+
 HPA: Object = {
     "apiVersion": "autoscaling/v2",
     "kind": "HorizontalPodAutoscaler",

@@ -131,14 +131,14 @@ class Client:
 
 @contextmanager
 def client(
-    kube: Kube, image: str, serving: str = "tiny", workers: int = 2, tokens: int = 24, pause: float = 2.0, **spec: Any
+    kube: Kube, image: str, workers: int = 2, tokens: int = 24, pause: float = 2.0, address: str = "", **spec: Any
 ) -> Iterator[Client]:
-    """A client in a pod for as long as the block lasts; image: the router's, which has what it needs. The pause leaves
-    two cores time to start a further engine beside those that answer."""
+    """A client in a pod for as long as the block lasts; image: the router's, which has what it needs; address: of a
+    serving in another namespace. The pause leaves two cores time to start a further engine beside those that answer."""
     name = f"client-{int(time.monotonic() * 1000) % 1_000_000}"
     env = {
-        "URL": f"http://{serving}.{kube.namespace}.svc:8000/v1",
-        "MODEL": serving,
+        "URL": f"http://{address or f'tiny.{kube.namespace}.svc'}:8000/v1",
+        "MODEL": "tiny",
         "WORKERS": str(workers),
         "TOKENS": str(tokens),
         "PAUSE": str(pause),

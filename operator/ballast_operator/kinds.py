@@ -8,7 +8,8 @@ from ballast_api.cfrsolve import CFRSolve
 from ballast_api.moeserving import MoEServing
 from ballast_operator.desired import cfrsolve as desired_cfrsolve
 from ballast_operator.desired import moeserving as desired_moeserving
-from ballast_operator.kind import Kind
+from ballast_operator.kind import Children, Kind
+from ballast_operator.objects import Object
 from ballast_operator.observe import cfrsolve as observe_cfrsolve
 from ballast_operator.observe import moeserving as observe_moeserving
 from ballast_operator.resources import (
@@ -66,6 +67,12 @@ def moe_serving(settings: Settings, optional: Collection[Resource]) -> Kind[MoES
         metrics_namespaces=settings.metrics_namespaces,
         optional=frozenset(resource.kind for resource in optional),
     )
+
+    def desired(serving: MoEServing, children: Children) -> list[Object] | None:
+        if desired_moeserving.waits(serving, children, installation):
+            return None
+        return desired_moeserving.objects(serving, children, installation)
+
     removable = (
         CONTROLLER_REVISION,
         DEPLOYMENT,
@@ -82,7 +89,7 @@ def moe_serving(settings: Settings, optional: Collection[Resource]) -> Kind[MoES
             )
         ),
         removable=removable,
-        desired=lambda serving, children: desired_moeserving.objects(serving, children, installation),
+        desired=desired,
         observe=lambda situation: observe_moeserving.observe(situation, installation),
         needs=observe_moeserving.needs,
         silent=observe_moeserving.silent,

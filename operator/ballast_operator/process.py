@@ -21,8 +21,8 @@ from ballast_operator.health import Health, serve
 from ballast_operator.kind import Kind
 from ballast_operator.metrics import LEADER, RECONCILE_SECONDS
 from ballast_operator.objects import Key
-from ballast_operator.queue import Queue
-from ballast_operator.reconciler import Reconciler
+from ballast_operator.queue import LONGEST_BACKOFF, Queue
+from ballast_operator.reconciler import Reconciler, explain
 from ballast_operator.resources import Resource
 from ballast_operator.settings import Settings
 from ballast_operator.watched import Watched, of_kinds
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 EXIT_LOST = 70
 PATIENCE_SECONDS = 2
+REFUSED_BACKOFF = 30.0  # seconds: nothing tells us that a quota was raised, and autoscalers must go on meanwhile
 
 MakeKinds = Callable[[Settings, Collection[Resource]], Mapping[str, Kind[Any]]]
 
@@ -172,7 +173,7 @@ class Process:
             try:
                 again = await self.core.reconcile(key)
             except Exception as error:
-                pause = self.queue.failed(key)
+                pause = self.queue.failed(key, REFUSED_BACKOFF if explain(error) else LONGEST_BACKOFF)
                 level = logging.WARNING if isinstance(error, _EXPECTED) else logging.ERROR
                 log.log(level, "will try again in %.1f s: %s", pause, error, exc_info=level == logging.ERROR)
                 outcome = "failed"

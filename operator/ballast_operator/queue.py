@@ -80,11 +80,14 @@ class Queue(Generic[K]):
         self._failures.pop(key, None)
         self._release(key)
 
-    def failed(self, key: K) -> float:
-        """The key could not be handled: it comes back after a growing pause, whose seconds are returned."""
+    def failed(self, key: K, longest: float = LONGEST_BACKOFF) -> float:
+        """The key could not be handled: it comes back after a growing pause, whose seconds are returned.
+
+        longest: seconds that the pause grows to.
+        """
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        pause: float = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(count, 20)) * random.uniform(0.8, 1.2)
+        pause: float = min(longest, FIRST_BACKOFF * 2 ** min(count, 20)) * random.uniform(0.8, 1.2)
         self._release(key)
         self.add_after(key, pause)
         return pause

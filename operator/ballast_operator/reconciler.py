@@ -6,7 +6,7 @@ twice, or half.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -63,7 +63,7 @@ class Reconciler:
                 trouble = error
         observation = await self._observe(kind, key, seen, model, faults, trouble)
         await self._report(key, seen, observation)
-        await self._scale(kind, key, observation)
+        await self._scale(kind, key, seen, observation)
         if observation.expired:
             await self.client.delete(kind.resource, seen)
         if trouble is not None:
@@ -121,18 +121,21 @@ class Reconciler:
             )
         )
 
-    async def _scale(self, kind: Kind[Any], key: Key, observation: Observation) -> None:
-        """Write the replicas that the observation asks for. Of an object that changed meanwhile, nothing is known."""
-        seen = self.cache.get(kind.resource, key.namespace, key.name)
-        if observation.replicas is not None and seen is not None:
+    async def _scale(self, kind: Kind[Any], key: Key, seen: Object, observation: Observation) -> None:
+        """Write the replicas that the observation asks for, unless the spec that it is about changed meanwhile:
+        somebody may have scaled it. The watch brings us back then, and what was to be remembered is not true."""
+        if observation.replicas is not None:
+            now = self.cache.get(kind.resource, key.namespace, key.name)
+            if now is None or _spec_of(now) != _spec_of(seen):
+                return
             try:
-                await self.client.scale(kind.resource, seen, observation.replicas)
+                await self.client.scale(kind.resource, now, observation.replicas)
             except ApiError as error:
-                if error.conflict or error.not_found:  # the watch will bring us back
+                if error.conflict or error.not_found:
                     return
                 raise
             if observation.scaled:
-                await self.recorder.tell(seen, observation.scaled, self.clock())
+                await self.recorder.tell(now, observation.scaled, self.clock())
         self._remembered[key] = observation.remember
 
     async def _missing(self, kind: Kind[Any], key: Key, model: Any, children: Children) -> list[Need]:
@@ -144,14 +147,14 @@ class Reconciler:
         ]
 
     async def _complaint(self, child: Object | None) -> str | None:
-        """The last Warning about a child. Controllers and kubelets put some troubles into Events and nowhere else."""
+        """What Events say of a child that does not go on; of one that is not ours, and so not watched, by its name."""
         if child is None:
             return None
         meta = child["metadata"]
-        fields = f"involvedObject.uid={meta['uid']},type=Warning"
+        named = f"involvedObject.kind={child['kind']},involvedObject.name={meta['name']}"
+        fields = f"involvedObject.uid={meta['uid']}" if "uid" in meta else named
         events = await self.client.list(EVENT, meta["namespace"], fields=fields)
-        last = max(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "", default=None)
-        return f"{last['reason']}: {last['message']}" if last else None
+        return complaint([event for event in events if _when(event) >= meta.get("creationTimestamp", "")])
 
     async def _report(self, key: Key, seen: Object, observation: Observation) -> None:
         """Store the status if it says anything new, then tell what changed in it."""
@@ -205,6 +208,28 @@ def parse(model: type[BaseModel], obj: Object) -> tuple[Any | None, list[str]]:
 def may_run(pod: Object) -> bool:
     """Whether a pod's processes may still be there: any phase but the two final ones, terminating or not."""
     return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+_PROGRESS = frozenset(("Pulling", "Pulled", "Created", "Started", "SuccessfulCreate"))
+
+
+def complaint(events: Iterable[Object]) -> str | None:
+    """The last Warning, unless something went on since: an image is pulled only once all volumes are there. Controllers
+    and kubelets put some troubles into Events and nowhere else."""
+    found = list(events)
+    last = max((event for event in found if event["type"] == "Warning"), key=_when, default=None)
+    if last is None or any(event["reason"] in _PROGRESS and _when(event) >= _when(last) for event in found):
+        return None
+    return f"{last['reason']}: {last['message']}"
+
+
+def _when(event: Object) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _spec_of(obj: Object) -> tuple[str, int]:
+    """Which spec an object has, of all that it ever had."""
+    return obj["metadata"]["uid"], obj["metadata"]["generation"]
 
 
 def explain(error: Exception) -> Trouble | None:

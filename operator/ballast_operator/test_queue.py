@@ -103,6 +103,7 @@ def test_failures_wait_longer_each_time_and_success_forgets_them() -> None:
     pauses = [queue.failed("a") for _ in range(30)]
     assert pauses[0] < 0.3 and pauses[1] < 0.6
     assert LONGEST_BACKOFF * 0.8 <= pauses[-1] <= LONGEST_BACKOFF * 1.2
+    assert queue.failed("a", 30) <= 36
     queue.done("a")
     assert queue.failed("a") < 0.3
 

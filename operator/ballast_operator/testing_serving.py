@@ -81,7 +81,7 @@ def group(*, replicas: int = 1, total: int | None = None, updated: int | None = 
         status["observedGeneration"] = seen
     step = {"maxSurge": 1, "maxUnavailable": 0, "partition": 0} | rollout
     strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": step}
-    spec = {"replicas": replicas, "rolloutStrategy": strategy}
+    spec = {"replicas": replicas, "rolloutStrategy": strategy, "leaderWorkerTemplate": {"size": 2}}
     return child("LeaderWorkerSet", "qwen-engine", "leaderworkerset.x-k8s.io/v1", spec=spec, status=status)
 
 

@@ -15,6 +15,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 KEPT = 400  # lines of output kept for the explanation of a failure
+_COUNTED = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,22 @@ class Engine:
             return False
 
     async def load(self, session: aiohttp.ClientSession) -> Load | None:
-        """What it is busy with, from its own metrics; None where it does not answer."""
+        """What it is busy with, from its own metrics; None where it does not answer, or with something else."""
         try:
             async with session.get(f"http://127.0.0.1:{self.port}/metrics") as answer:
-                text = await answer.text()
-        except (aiohttp.ClientError, TimeoutError):
+                return read_load(await answer.text()) if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, ValueError):
             return None
-        return read_load(text)
 
 
 def read_load(text: str) -> Load:
-    """Requests running and waiting, summed over engines of a data-parallel group, from a Prometheus page."""
-    sums = {"vllm:num_requests_running": 0.0, "vllm:num_requests_waiting": 0.0}
+    """Requests running and waiting, summed over engines of a data-parallel group, from a Prometheus page. ValueError
+    for a page of anything else: an engine that says nothing is not idle."""
+    sums: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.name in sums:
-                sums[sample.name] += sample.value
-    return Load(int(sums["vllm:num_requests_running"]), int(sums["vllm:num_requests_waiting"]))
+            if sample.name in _COUNTED:
+                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    if len(sums) < len(_COUNTED):
+        raise ValueError("no metrics of an engine")
+    return Load(*(int(sums[name]) for name in _COUNTED))

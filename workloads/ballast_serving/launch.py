@@ -120,7 +120,8 @@ class Pod:
         self._drain.set()
 
     async def run(self) -> None:
-        """Serve until told to drain; returns when drained. Raises Failure when the engine ended by itself."""
+        """Serve until told to drain; returns when drained. Raises Failure when the engine ended by itself, or was ended
+        since it answered no more: the kubelet's liveness probe tells a pod to end in the same way as a drain."""
         ended = asyncio.create_task(self.engine.wait())
         draining = asyncio.create_task(self._drain.wait())
         watching = asyncio.create_task(self._watch())
@@ -129,7 +130,12 @@ class Pod:
             if ended.done():
                 raise failures.explain(list(self.engine.last_words), ended.result())
             if draining.done():
+                hung = not self.alive
                 await self._drained(ended)
+                if hung:
+                    raise Failure(
+                        Reason.ENGINE_FAILED, f"vllm did not answer /health for {UNWELL:.0f} s or more, and was ended"
+                    )
                 return
             await watching  # its time to start is up
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import sys
 import time
@@ -132,6 +133,23 @@ async def test_an_engine_that_dies_takes_the_pod_with_it_and_says_why() -> None:
     assert failure.value.exit_code == 1
 
 
+async def test_an_engine_that_hangs_is_ended_by_its_liveness_probe_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast_serving.launch.UNWELL", 1.0)
+    monkeypatch.setattr("ballast_serving.launch.LAST_GRACE", 0.5)
+    made = pod(SERVER, "0", "0", drain_timeout=0.5)
+    async with running(made) as task:
+        await until_ready(made)
+        assert made.engine.process is not None
+        made.engine.process.send_signal(signal.SIGSTOP)
+        async with asyncio.timeout(15):
+            while made.alive:
+                await asyncio.sleep(0.1)
+        made.drain()
+        with pytest.raises(Failure, match="did not answer /health") as failure:
+            await task
+    assert failure.value.reason is Reason.ENGINE_FAILED
+
+
 async def test_children_of_a_dead_engine_do_not_live_on() -> None:
     script = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); sys.exit(3)"
     made = pod(script)
@@ -202,6 +220,26 @@ def test_load_is_summed_over_the_engines_of_a_group() -> None:
     page = 'vllm:num_requests_running{engine="0"} 2.0\nvllm:num_requests_running{engine="1"} 3.0\n'
     load = read_load(page + 'vllm:num_requests_waiting{engine="0"} 4.0\nother 9\n')
     assert (load.running, load.waiting, load.idle) == (5, 4, False)
+
+
+@pytest.mark.parametrize("page", ["", "Internal Server Error", 'vllm:num_requests_running{engine="0"} 2.0\n'])
+def test_a_page_of_anything_else_is_not_taken_for_an_idle_engine(page: str) -> None:
+    with pytest.raises(ValueError):
+        read_load(page)
+
+
+BROKEN = SERVER.replace(
+    "metrics(_):", "metrics(_):\n        return web.Response(status=500, text='Internal Server Error')"
+)
+
+
+async def test_an_engine_whose_metrics_fail_serves_on() -> None:
+    made = pod(BROKEN, "0", "0")
+    async with running(made) as task:
+        await until_ready(made)
+        await asyncio.sleep(1.5)
+        assert made.ready
+        assert not task.done()
 
 
 async def test_the_engines_metrics_are_on_the_status_port_too() -> None:

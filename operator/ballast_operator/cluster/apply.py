@@ -118,8 +118,21 @@ def _refuse_others(owner: Object, obj: Object, live: Object | None) -> None:
         raise ChildConflict(f"{describe(obj)} is still being deleted; waiting until it is gone")
     if controller_uid(live) == owner["metadata"]["uid"]:
         return
+    if _of_a_namesake(owner, live):
+        raise ChildConflict(
+            f"{describe(obj)} belongs to an earlier {describe(owner)}, which was deleted; waiting until it is gone too"
+        )
     raise ChildConflict(
         f"{describe(obj)} exists and does not belong to this object; delete or rename it, or use another name here"
+    )
+
+
+def _of_a_namesake(owner: Object, live: Object) -> bool:
+    """Whether the garbage collector is about to delete it: its owner had the name of this one, and is no more."""
+    return any(
+        reference.get("controller")
+        and (reference["kind"], reference["name"]) == (owner["kind"], owner["metadata"]["name"])
+        for reference in live["metadata"].get("ownerReferences") or []
     )
 
 

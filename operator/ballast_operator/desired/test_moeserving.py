@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ballast_operator.desired.moeserving import objects
+from ballast_operator.desired.moeserving import objects, waits
 from ballast_operator.desired.moeserving.parts import REVISION
 from ballast_operator.desired.moeserving.revision import engine_revision
 from ballast_operator.kind import Children
@@ -98,6 +98,7 @@ def test_the_router_is_this_container() -> None:
         "--status-port=8080",
         "--engines=qwen-replicas.team-a.svc:8000",
         "--engine-status-port=8080",
+        "--service=qwen.team-a.svc:8000",
         "--policy=PrefixAware",
         "--max-held=256",
         "--hold-timeout=600",
@@ -221,6 +222,14 @@ def test_kinds_that_the_cluster_has_not_are_left_out() -> None:
     spec: Object = {"parallelism": {"tensor": 2, "nodes": 2}, "access": {"gatewayRef": {"name": "public"}}}
     kinds = {obj["kind"] for obj in objects(serving(**spec), Children(), bare)}
     assert not kinds & {"LeaderWorkerSet", "HTTPRoute", "PodMonitor", "ScaledObject"}
+
+
+def test_engines_go_on_where_groups_cannot_be_made() -> None:
+    bare, grouped = replace(INSTALLATION, optional=frozenset()), serving(**NODES)
+    assert waits(grouped, Children([deployment()]), bare)
+    assert not waits(grouped, Children([deployment("router")]), bare)
+    assert not waits(grouped, Children([deployment()]), INSTALLATION)
+    assert not waits(serving(), Children([deployment()]), bare)
 
 
 def test_a_gateway_gets_a_route_to_the_api_and_to_nothing_else() -> None:

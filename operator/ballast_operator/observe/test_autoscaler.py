@@ -182,6 +182,29 @@ def test_a_router_that_does_not_answer_keeps_the_last_replica() -> None:
         assert seen.replicas is None
 
 
+def test_a_router_on_its_way_out_does_not_answer_for_one_that_is_silent() -> None:
+    going, mute = pod("router", name="a", address="10.0.1.1"), pod("router", name="b", address="10.0.1.2")
+    going["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:00Z"
+    run = Run(minReplicas=0, scaleToZeroAfterSeconds=30)
+    run.look(metrics(), ago=1)
+    said = answers({"10.0.0.9": metrics()}, ago=1000)
+    late = NOW + timedelta(seconds=1000)
+    children = (deployment(), deployment("router"), going, mute, pod())
+    seen = moeserving.observe(
+        situation(run.serving, *children, gathered=said, remembered=run.remembered, now=late), INSTALLATION
+    )
+    assert seen.replicas is None
+
+
+def test_an_engine_that_misses_a_look_does_not_bring_its_whole_past_with_it() -> None:
+    run = Run(replicas=2, metrics=[{"type": "TTFT", "averageMilliseconds": 500}])
+    slow, quick = metrics(first_token_seconds=900, first_tokens=900), metrics(first_token_seconds=1, first_tokens=10)
+    run.look(slow, quick)
+    run.look(None, quick)
+    run.look(slow, quick)
+    assert run.replicas == 2
+
+
 def test_engines_that_do_not_answer_are_told_and_nothing_is_taken_away() -> None:
     run = Run(replicas=3)
     for _ in range(20):

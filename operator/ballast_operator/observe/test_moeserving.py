@@ -12,7 +12,7 @@ from ballast_operator.desired.moeserving import objects
 from ballast_operator.kind import Children, Need, Observation, Situation, Trouble
 from ballast_operator.objects import Object
 from ballast_operator.observe import moeserving
-from ballast_operator.observe.moeserving import needs, probes, vllm
+from ballast_operator.observe.moeserving import needs, probes, silent, vllm
 from ballast_operator.resources import PERSISTENT_VOLUME_CLAIM
 from ballast_operator.testing import NOW
 from ballast_operator.testing_serving import (
@@ -81,6 +81,22 @@ def failing(said: str = "", **ended: Any) -> Object:
             "True",
             "ScaledToZero",
             "the next request",
+        ),
+        (
+            situation(
+                serving(replicas=0, autoscaling={"minReplicas": 0, "maxReplicas": 2}),
+                deployment(replicas=0),
+                deployment("router", replicas=2, available=0),
+            ),
+            "False",
+            "RouterNotReady",
+            "no pod of the router",
+        ),
+        (
+            situation(serving(), deployment(), deployment("router", replicas=2, updated=1), pod()),
+            "False",
+            "RollingOut",
+            "1 of 1 replicas serve; the router is being rolled out",
         ),
         (
             situation(serving(), trouble=Trouble("QuotaExceeded", "exceeded quota: services")),
@@ -242,6 +258,14 @@ def test_a_broken_revision_blocks_its_rollout_and_leaves_the_old_one_serving() -
     assert condition(seen, "Available")["status"] == "True"
 
 
+def test_what_was_wrong_with_pods_that_are_being_replaced_is_mended() -> None:
+    old = serving(engine={"maxNumSeqs": 2})
+    stuck = pod(name="old", model=old, ready=False, phase="Pending", waiting={"reason": "ErrImagePull", "message": "x"})
+    seen = observe(situation(serving(), deployment(updated=1, total=2, available=0), ROUTER, stuck, pod(ready=False)))
+    assert condition(seen, "Ready")["reason"] == "ModelLoading"
+    assert [found["pod"] for found in seen.status["problems"]] == ["old"]
+
+
 def test_a_pod_for_which_an_old_one_makes_room_is_no_problem() -> None:
     old = serving(engine={"maxNumSeqs": 2})
     full = pod(name="new", ready=False, phase="Pending", conditions=unscheduled("Insufficient cpu"))
@@ -250,6 +274,70 @@ def test_a_pod_for_which_an_old_one_makes_room_is_no_problem() -> None:
     prescribed = serving(rollout={"maxSurge": 1, "maxUnavailable": 0})
     seen = observe(situation(prescribed, deployment(updated=1, total=2), ROUTER, pod(model=old), full))
     assert seen.status["problems"][0]["reason"] == "InsufficientCapacity"
+
+
+def test_a_pod_that_still_has_no_node_when_room_was_made_is_told() -> None:
+    model, old = serving(replicas=2), serving(engine={"maxNumSeqs": 2})
+    full = pod(name="new", ready=False, phase="Pending", conditions=unscheduled("Insufficient cpu"))
+    going = pod(name="going", model=old)
+    going["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:00Z"
+    remembered: Any = None
+
+    def told(seconds: int, *pods: Object) -> list[str]:
+        nonlocal remembered
+        workload = deployment(replicas=2, updated=1, total=2, available=1)
+        now = NOW + timedelta(seconds=seconds)
+        seen = observe(situation(model, workload, ROUTER, *pods, full, now=now, remembered=remembered))
+        remembered = seen.remember
+        return [found["reason"] for found in seen.status.get("problems", [])]
+
+    assert told(0, pod(model=old), going) == []  # one is on its way out
+    assert told(60, pod(model=old)) == []  # it is gone, and the scheduler has to notice
+    assert told(62, pod(model=old)) == []
+    assert told(70, pod(model=old)) == ["InsufficientCapacity"]
+    assert told(71, pod(model=old), pod(name="b", model=old)) == []  # as many as asked for serve: one may go
+
+
+def test_a_router_makes_room_as_routers_do_whatever_the_spec_says_of_engines() -> None:
+    model, moved = serving(rollout={"maxSurge": 1, "maxUnavailable": 0}), {"policy": "RoundRobin"}
+    full = pod("router", name="r", ready=False, phase="Pending", conditions=unscheduled("Insufficient cpu"))
+    olds = [pod("router", name=name, model=serving(router=moved)) for name in ("a", "b")]
+    assert "problems" not in observe(situation(model, deployment(), ROUTER, pod(), full, *olds)).status
+
+
+def test_engines_of_the_other_kind_serve_until_the_right_one_is_there() -> None:
+    old = pod(model=serving())
+    bare = replace(INSTALLATION, optional=frozenset())
+    seen = moeserving.observe(situation(NODES, deployment(), ROUTER, old), bare)
+    assert condition(seen, "Ready")["message"].startswith("1 of 1 replicas serve; parallelism.nodes needs the kind")
+    assert condition(seen, "Available")["status"] == "True"
+    assert condition(seen, "Progressing")["reason"] == "RolloutBlocked"
+    assert (seen.status["availableReplicas"], seen.status["updatedReplicas"]) == (1, 0)
+
+
+def test_a_serving_at_zero_that_nothing_wakes_says_so() -> None:
+    asked = situation(
+        serving(replicas=0, autoscaling={"minReplicas": 0, "maxReplicas": 2}),
+        deployment(replicas=0),
+        ROUTER,
+        around=[theirs()],
+    )
+    seen = observe(asked)
+    status, reason, message = ready(asked)
+    assert (status, reason) == ("False", "ScaledToZero")
+    assert "no autoscaler changes that: HorizontalPodAutoscaler team-a/theirs scales this object too" in message
+    assert condition(seen, "Available")["status"] == "False"
+
+
+def test_pods_of_a_group_that_the_server_refuses_are_told() -> None:
+    said = 'FailedCreate: create Pod qwen-engine-0 failed error: pods "qwen-engine-0" is forbidden: exceeded quota: q'
+    leader, worker = ranks(leader=False, worker=False)
+    for pods, name in (((), "qwen-engine"), ((leader,), "qwen-engine-0")):
+        maker = silent(Children([group(ready=0), *pods]))
+        assert maker and (maker["kind"], maker["metadata"]["name"]) == ("StatefulSet", name)
+        asked = situation(NODES, group(ready=0), ROUTER, *pods, complaint=said)
+        assert ready(asked)[1] == "QuotaExceeded"
+    assert silent(Children([group(ready=0), leader, worker])) is None
 
 
 def test_no_replica_ready_means_that_requests_wait() -> None:

@@ -62,8 +62,8 @@ class Balancer:
         return f"http://127.0.0.1:{self.port}"
 
     def serves(self, path: str) -> bool:
-        """Whether a request to this path should go through it now."""
-        return self.up and path in PATHS and bool(self.told)
+        """Whether a request to this path should go through it now; not while it may choose an engine that left."""
+        return self.up and path in PATHS and bool(self.told) and self.told <= self.wanted
 
     def set_engines(self, addresses: set[str]) -> None:
         """The engines that are ready from now on. Those that left are not used even before it is told."""

@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 
@@ -20,17 +21,29 @@ LOOK_EVERY = 0.5  # seconds
 PROBE_TIMEOUT = 2.0
 MISSES = 2  # probes without an answer before a ready engine is given up; a clear "not ready" counts at once
 
-Resolve = Callable[[str, int], Awaitable[set[str]]]
+Resolve = Callable[[str, int], Awaitable[set[str] | None]]
+NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
-async def resolve(host: str, port: int) -> set[str]:
-    """Addresses `IP:PORT` behind a name; empty where the name has none (yet)."""
+async def resolve(host: str, port: int) -> set[str] | None:
+    """Addresses `IP:PORT` behind a name; empty where the name has none (yet), None where DNS does not know just now."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror:
-        return set()
+    except socket.gaierror as error:
+        return set() if error.errno in NO_ADDRESS else None
     return {_joined(entry[4][0], port) for entry in found}
+
+
+def absolute(host: str, resolver: Path = Path("/etc/resolv.conf")) -> str:
+    """A Service's name with the cluster's domain and a final dot: so DNS is asked once, and nobody beyond the cluster,
+    whose silence would pass for its own. As it is where the pod's resolver knows no such domain."""
+    if not host.endswith(".svc") or not resolver.exists():
+        return host
+    words = [line.split() for line in resolver.read_text().splitlines()]
+    domains = [word for line in words if line[:1] == ["search"] for word in line[1:]]
+    found = next((domain.removeprefix("svc.") for domain in domains if domain.startswith("svc.")), None)
+    return f"{host}.{found.rstrip('.')}." if found else host
 
 
 def _joined(host: str | int, port: int) -> str:
@@ -58,6 +71,7 @@ class Engines:
     resolve: Resolve = resolve
     known: dict[str, Engine] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None
+    over: bool = False  # none will ever be ready again
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -75,8 +89,13 @@ class Engines:
             return True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait_for(lambda: bool(self.ready))
+                await self._changed.wait_for(lambda: bool(self.ready) or self.over)
         return bool(self.ready)
+
+    async def give_up(self) -> None:
+        """Let nobody wait any longer."""
+        self.over = True
+        await self._tell()
 
     async def failed(self, address: str) -> None:
         """A request could not reach this engine: it is not ready until a probe says otherwise."""
@@ -105,9 +124,12 @@ class Engines:
             await self.look(session)
 
     async def look(self, session: aiohttp.ClientSession) -> None:
-        """One round: who is named, who is ready."""
+        """One round: who is named, who is ready. While DNS is out, those that are ready stay, as long as they are: the
+        address of one that went may soon be somebody else's."""
         before = {engine.address for engine in self.ready}
         named = await self.resolve(self.host, self.port)
+        if named is None:
+            named = before
         for address in named - self.known.keys():
             self.known[address] = Engine(address)
         for address in [address for address, engine in self.known.items() if address not in named]:

@@ -25,6 +25,9 @@ HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "content-length", "host",
 }  # fmt: skip
+# Answered without the key, as they tell of the engine and make it do nothing. vLLM itself asks for the key below /v1
+# alone, and answers prompts at other paths too (/invocations, /tokenize, /score).
+OPEN = frozenset({"/health", "/ping", "/version", "/metrics"})
 NOT_ANSWERED = (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionError, ConnectionError)
 
 
@@ -97,7 +100,7 @@ class Proxy:
 
     def _authorise(self, request: web.Request) -> None:
         """Refuse without the key what an engine would refuse, so that nobody without it wakes engines."""
-        if not self.api_key or not request.path.startswith("/v1"):
+        if not self.api_key or (request.path in OPEN and request.method in ("GET", "HEAD")):
             return
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.api_key.encode()):
@@ -115,6 +118,8 @@ class Proxy:
         self.counts.held += 1
         try:
             if not await self.engines.wait_ready(deadline - since):
+                if self.engines.over:
+                    raise Refusal(503, "this model is no longer served here: its MoEServing was deleted")
                 waited = f"{self.limits.timeout:.0f} s"
                 raise Refusal(503, f"no engine became ready within {waited}; try again later", retry_after=30)
         finally:
@@ -162,16 +167,20 @@ class Proxy:
         if self.closing:
             answer.force_close()
         await answer.prepare(request)
+        while chunk := await self._chunk(request, upstream):
+            await answer.write(chunk)  # a client that is gone ends it here, and is nobody's cut stream
+        await answer.write_eof()
+        return answer
+
+    async def _chunk(self, request: web.Request, upstream: aiohttp.ClientResponse) -> bytes:
+        """What an engine says next; empty at the end of its answer."""
         try:
-            async for chunk in upstream.content.iter_any():
-                await answer.write(chunk)
+            return await upstream.content.readany()
         except (aiohttp.ClientError, ConnectionError) as error:
             self.counts.cut.inc()
             if request.transport is not None:
                 request.transport.abort()  # a clean end would pass for a whole answer
             raise ConnectionResetError("the engine broke off its answer") from error
-        await answer.write_eof()
-        return answer
 
 
 async def _unreached(upstream: aiohttp.ClientResponse) -> bool:

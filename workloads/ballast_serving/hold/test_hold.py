@@ -11,12 +11,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from ballast_serving.hold.balancer import Balancer, Policy
+from ballast_serving.hold.engines import absolute, resolve
 from ballast_serving.hold.proxy import Limits
 from ballast_serving.hold.server import Plan, Router
 
@@ -141,7 +144,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", **limits: float
+    engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", service: str = "", **limits: float
 ) -> AsyncIterator[Bench]:
     port, status_port = free_port(), free_port()
     fakes = [FakeEngine(f"127.0.1.{n + 1}", port, status_port) for n in range(engines)]
@@ -157,6 +160,7 @@ async def bench(
         drain_timeout=5,
         propagation=0.3,
         api_key=api_key,
+        service=service,
         balancer_port=free_pair(),
     )
     router = Router(plan)
@@ -327,6 +331,106 @@ async def test_without_the_key_nothing_is_held_nor_forwarded() -> None:
         headers = {"Authorization": "Bearer secret"}
         async with here.session.post(f"{here.url}/v1/completions", json={"prompt": "x"}, headers=headers) as answer:
             assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/invocations", 401),
+        ("POST", "/tokenize", 401),
+        ("GET", "//v1/models", 401),
+        ("POST", "/version", 401),
+        ("GET", "/v1/models", 401),
+        ("GET", "/version", 200),
+        ("GET", "/health", 200),
+    ],
+)
+async def test_the_key_is_asked_for_wherever_an_engine_could_be_made_to_work(
+    method: str, path: str, status: int
+) -> None:
+    async with (
+        bench(1, api_key="secret") as here,
+        here.session.request(method, URL(f"{here.url}{path}", encoded=True)) as answer,
+    ):
+        assert answer.status == status
+
+
+async def test_engines_stay_while_dns_is_out_and_go_when_it_names_them_no_more() -> None:
+    async with bench(1) as here:
+        engines = here.router.engines
+        known = engines.resolve
+
+        async def out(host: str, port: int) -> None:
+            return None
+
+        engines.resolve = out
+        await asyncio.sleep(1.5)
+        assert (await here.ask())[0] == 200
+        here.engines[0].ready = False
+        await until(lambda: not engines.ready)
+        engines.resolve = known
+        here.name()
+        await until(lambda: not engines.known)
+
+
+def test_a_service_is_asked_for_by_its_whole_name(tmp_path: Path) -> None:
+    resolver = tmp_path / "resolv.conf"
+    assert absolute("engines.a.svc", resolver) == "engines.a.svc"
+    resolver.write_text(
+        "nameserver 10.0.0.1\nsearch a.svc.corp.example svc.corp.example corp.example\noptions ndots:5\n"
+    )
+    assert absolute("engines.a.svc", resolver) == "engines.a.svc.corp.example."
+    assert absolute("example.com", resolver) == "example.com"
+
+
+async def test_a_router_that_goes_with_its_serving_holds_nobody() -> None:
+    async with bench(1, service="front:80") as here:
+        here.name()
+        await until(lambda: not here.router.engines.known)
+        asked = asyncio.create_task(here.ask())
+        await until(lambda: here.router.counts.held == 1)
+        named, there = here.router.engines.resolve, {"10.0.0.1:80"}
+
+        async def resolve(host: str, port: int) -> set[str] | None:
+            return set(there) if host == "front" else await named(host, port)
+
+        here.router.engines.resolve = resolve
+        here.router.stop.set()
+        await asyncio.sleep(2)
+        assert not asked.done()  # the pod goes, its serving stays: an engine may still come
+        there.clear()
+        status, body = await asyncio.wait_for(asked, 5)
+        assert (status, "was deleted" in str(body)) == (503, True)
+
+
+async def test_a_name_without_addresses_is_told_apart_from_dns_that_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(number: int) -> set[str] | None:
+        async def getaddrinfo(*_: object, **__: object) -> None:
+            raise socket.gaierror(number, "said so")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        return await resolve("engines", 8000)
+
+    assert await fails(socket.EAI_NONAME) == set()
+    assert await fails(socket.EAI_AGAIN) is None
+
+
+def test_a_balancer_that_may_choose_an_engine_that_left_is_passed_by() -> None:
+    found = Balancer(Policy.ROUND_ROBIN, free_port(), up=True, told={"a", "b"})
+    found.set_engines({"a", "b", "c"})
+    assert found.serves("/v1/completions")
+    found.set_engines({"a"})
+    assert not found.serves("/v1/completions")
+
+
+async def test_a_client_that_leaves_cuts_nothing() -> None:
+    async with bench(1) as here:
+        body = {"prompt": "x", "model": "m", "stream": True, "chunks": 60}
+        answer = await here.session.post(f"{here.url}/v1/completions", json=body)
+        await answer.content.readline()
+        answer.close()
+        await until(lambda: here.router.counts.in_flight == 0)
+        assert here.router.counts.cut._value.get() == 0
 
 
 async def test_paths_without_a_prefix_and_queries_pass() -> None:

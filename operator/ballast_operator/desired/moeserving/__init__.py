@@ -18,7 +18,14 @@ from ballast_operator.desired.moeserving.workloads import deadline, deployment, 
 from ballast_operator.kind import Children
 from ballast_operator.objects import Object
 
-__all__ = ["Installation", "objects"]
+__all__ = ["Installation", "objects", "waits"]
+
+
+def waits(serving: MoEServing, children: Children, installation: Installation) -> bool:
+    """Whether all that runs is left as it is: engines serve, and what shall take their place is of a kind that the
+    cluster has not."""
+    missing = serving.spec.parallelism.nodes > 1 and LEADER_WORKER_SET not in installation.optional
+    return missing and children.get("Deployment", Part.of(serving.metadata, ENGINE).name) is not None
 
 
 def objects(serving: MoEServing, children: Children, installation: Installation) -> list[Object]:

@@ -58,6 +58,7 @@ def arguments(serving: MoEServing) -> list[str]:
         "status-port": STATUS_PORT,
         "engines": f"{engines}.{serving.metadata.namespace}.svc:{API_PORT}",
         "engine-status-port": STATUS_PORT,
+        "service": f"{serving.metadata.name}.{serving.metadata.namespace}.svc:{API_PORT}",
         "policy": router.policy.value,
         "max-held": router.hold.max_requests,
         "hold-timeout": router.hold.timeout_seconds,

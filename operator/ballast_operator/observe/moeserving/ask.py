@@ -3,7 +3,7 @@
 from ballast_api.autoscaling import Mode
 from ballast_api.moeserving import MoEServing
 from ballast_operator.desired.moeserving.installation import SCALED_OBJECT, Installation
-from ballast_operator.desired.moeserving.parts import COMPONENT, ENGINE, ROUTER
+from ballast_operator.desired.moeserving.parts import COMPONENT, ENGINE, ROUTER, WORKER
 from ballast_operator.kind import Children, Need, Probe
 from ballast_operator.objects import Object
 from ballast_operator.observe.moeserving import vllm
@@ -52,11 +52,26 @@ def needs(serving: MoEServing, children: Children) -> list[Need]:
 
 
 def silent(children: Children) -> Object | None:
-    """A pod that is on a node and does not start: only Events tell why."""
+    """A pod that is on a node and does not start, or what should make a pod that is not there: only Events tell why."""
     for pod in children.all("Pod"):
         if phase(pod) == "Pending" and pod["spec"].get("nodeName") and not waiting(pod):
             return pod
-    return None
+    return next((maker for groups in children.all("LeaderWorkerSet") if (maker := _maker(children, groups))), None)
+
+
+def _maker(children: Children, groups: Object) -> Object | None:
+    """Name of the StatefulSet that a pod is missing of, if one is: a LeaderWorkerSet has one for all leaders, and one
+    for the workers of each."""
+    pods = [pod for pod in children.all("Pod") if may_run(pod)]
+    leaders = [pod["metadata"]["name"] for pod in _of(pods, ENGINE)]
+    workers = [pod["metadata"]["name"].rpartition("-")[0] for pod in _of(pods, WORKER)]
+    size = groups["spec"]["leaderWorkerTemplate"]["size"]
+    if len(leaders) < groups["spec"].get("replicas", 1):
+        name = groups["metadata"]["name"]
+    else:
+        name = next((leader for leader in sorted(leaders) if workers.count(leader) < size - 1), None)
+    meta = {key: groups["metadata"][key] for key in ("namespace", "creationTimestamp")}
+    return {"kind": "StatefulSet", "metadata": meta | {"name": name}} if name else None
 
 
 def _of(pods: list[Object], role: str) -> list[Object]:

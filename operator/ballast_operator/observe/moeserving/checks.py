@@ -11,6 +11,7 @@ from ballast_api.autoscaling import Mode
 from ballast_api.conditions import Reason
 from ballast_operator.desired.moeserving.installation import HTTP_ROUTE, LEADER_WORKER_SET, SCALED_OBJECT
 from ballast_operator.objects import Object, describe
+from ballast_operator.observe.moeserving.ask import silent
 from ballast_operator.observe.moeserving.problems import problems
 from ballast_operator.observe.moeserving.view import View
 from ballast_operator.observe.pods import condition
@@ -76,17 +77,21 @@ def volume_is_bound(view: View) -> Blocked | None:
 
 
 def pods_are_allowed(view: View) -> Blocked | None:
-    """A Deployment whose pods the API server refuses: a policy, a quota, an account that is not there."""
+    """What makes pods that the API server refuses: a policy, a quota, an account that is not there."""
     for child in (view.workload, view.router_deployment):
         found = condition(child, "ReplicaFailure") if child else None
         if child and found and found["status"] == "True":
             return _refused(child, str(found.get("message", "")))
+    said, maker = view.situation.complaint or "", silent(view.children)
+    if maker and maker["kind"] == "StatefulSet" and said.startswith("FailedCreate"):
+        return _refused(maker, said)
     return None
 
 
 def pods_are_well(view: View) -> Blocked | None:
-    """The first pod that cannot serve; the others are in status.problems."""
-    found = problems(view)
+    """The first pod that cannot serve; the others are in status.problems. One that is about to be replaced is in
+    nobody's way: what was wrong may be mended already."""
+    found = [problem for problem in problems(view) if problem.current]
     if not found:
         return None
     first = found[0]

@@ -9,7 +9,7 @@ from ballast_api.autoscaling import Autoscaling, Metric, MetricType, PolicyType
 from ballast_api.autoscaling import Policy as AskedPolicy
 from ballast_operator.desired.moeserving.scaling import DOWN, UP
 from ballast_operator.objects import Object
-from ballast_operator.observe.moeserving.view import View, ready
+from ballast_operator.observe.moeserving.view import View, ready, status_url
 from ballast_operator.observe.moeserving.vllm import EngineMetrics
 from ballast_operator.observe.scaling import Direction, History, Limits, Policy, Reading, proposal
 
@@ -81,12 +81,13 @@ def measure(view: View, scaling: Autoscaling) -> tuple[Load, Memory]:
     silent = ", ".join(sorted(name for name, answer in answers.items() if answer is None))
     memory = _remember(view, known, bool(silent))
     routers = [pod for pod in view.routers if not pod["metadata"].get("deletionTimestamp")]
+    heard = [isinstance(view.situation.gathered.get(status_url(pod, "status")), dict) for pod in routers]
     load = Load(
         metrics=tuple(Measured(metric, _reading(view, metric, known, memory)) for metric in scaling.measured),
         limits=_limits(scaling),
         held=view.held,
         needed=_needed(view, known, memory),
-        complete=not silent and len(view.holding) >= len(routers) > 0,
+        complete=not silent and any(heard) and all(heard),
         silent=silent,
     )
     return load, memory
@@ -122,14 +123,13 @@ def text(metric: Metric) -> str:
 
 def _remember(view: View, known: Sequence[EngineMetrics], silent: bool) -> Memory:
     now = view.now.timestamp()
-    before = view.situation.remembered
-    memory = before if isinstance(before, Memory) else Memory(active=now)
+    memory = view.seen.memory or Memory(active=now)
     return replace(
         memory,
         active=max(memory.active, _last_asked(view, known, now)),
         blind=(memory.blind or now) if silent else None,
         busiest=max([memory.busiest, *(answer.running for answer in known if answer.waiting > 0)]),
-        first_tokens=_first_tokens(memory, known, now),
+        first_tokens=memory.first_tokens if silent else _first_tokens(memory, known, now),
     )
 
 

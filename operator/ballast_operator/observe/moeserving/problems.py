@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ballast_api.conditions import Reason
+from ballast_operator.desired.moeserving.parts import ROUTER
 from ballast_operator.objects import Object
 from ballast_operator.observe.moeserving.ask import silent
 from ballast_operator.observe.moeserving.view import View, ready
 from ballast_operator.observe.pods import Ending, condition, last_ending, waiting
 
+PLACING_SECONDS = 5.0  # that the scheduler gets for a pod once there is room for it
 _SAID = (
     Reason.MODEL_NOT_FOUND,
     Reason.INVALID_ENGINE_ARGS,
@@ -29,11 +31,12 @@ _OF_CLAIMS = ("resourceclaim", "cannot allocate all claims", "device class")
 
 @dataclass(frozen=True)
 class Problem:
-    """Why one pod does not serve."""
+    """Why one pod does not serve. current: it is of the revision that is asked for, and not about to be replaced."""
 
     pod: str
     reason: Reason
     message: str
+    current: bool = True
 
 
 Question = Callable[[View, Object], tuple[Reason, str] | None]
@@ -41,10 +44,8 @@ Question = Callable[[View, Object], tuple[Reason, str] | None]
 
 def not_scheduled(view: View, pod: Object) -> tuple[Reason, str] | None:
     """Why no node takes the pod, in the scheduler's own words. One for which an old pod is about to make room waits."""
-    found = condition(pod, "PodScheduled")
-    if found is None or found["status"] != "False" or found.get("reason") == "SchedulingGated":
-        return None
-    if view.serving.spec.rollout.max_surge is None and _another_gives_way(view, pod):
+    found = _unscheduled(pod)
+    if found is None or _another_gives_way(view, pod):
         return None
     message = str(found.get("message", ""))
     reason = Reason.INSUFFICIENT_CAPACITY
@@ -94,12 +95,12 @@ QUESTIONS: list[Question] = [not_scheduled, image_not_pulled, failed, not_create
 def problems(view: View) -> list[Problem]:
     """One for each pod that has one: engines first, and of these the revision that is asked for."""
     found = []
-    for pod in sorted(view.pods, key=lambda pod: (view.role(pod) == "router", view.revision_of(pod) != view.revision)):
+    for pod in sorted(view.pods, key=lambda pod: (view.role(pod) == ROUTER, not view.is_current(pod))):
         if pod["metadata"].get("deletionTimestamp"):
             continue
         answer = next((answer for ask in QUESTIONS if (answer := ask(view, pod))), None)
         if answer:
-            found.append(Problem(pod["metadata"]["name"], *answer))
+            found.append(Problem(pod["metadata"]["name"], *answer, view.is_current(pod)))
     return [*found, *_before(view, {problem.pod for problem in found})]
 
 
@@ -119,9 +120,49 @@ def _before(view: View, told: set[str]) -> list[Problem]:
     ]
 
 
+def unplaced(view: View) -> dict[str, float]:
+    """For the next look: since when new pods have had no node although no old one gives way, by name."""
+    now, waits = view.now.timestamp(), [pod for pod in view.pods if _unscheduled(pod) and not _room_is_made(view, pod)]
+    return {name: view.seen.unplaced.get(name, now) for name in (str(pod["metadata"]["name"]) for pod in waits)}
+
+
+def _unscheduled(pod: Object) -> Object | None:
+    """The scheduler's condition of a pod that it found no node for."""
+    found = condition(pod, "PodScheduled")
+    if found is None or found["status"] != "False" or found.get("reason") == "SchedulingGated":
+        return None
+    return found
+
+
 def _another_gives_way(view: View, pod: Object) -> bool:
-    revision, role = view.revision_of(pod), view.role(pod)
-    return any(view.role(other) == role and view.revision_of(other) != revision for other in view.pods)
+    """Whether an old pod makes room for this one, or made it just now: the scheduler takes a moment to notice."""
+    if _prescribed(view, pod) or not _older(view, pod):
+        return False
+    since = view.seen.unplaced.get(pod["metadata"]["name"])
+    return _room_is_made(view, pod) or since is None or view.now.timestamp() - since < PLACING_SECONDS
+
+
+def _room_is_made(view: View, pod: Object) -> bool:
+    """Whether an old pod is on its way out, or is about to be: it may go as long as there are as many as asked for."""
+    if view.role(pod) == ROUTER:
+        serving, wanted = view.routers, view.serving.spec.router.replicas
+    else:
+        serving, wanted = view.engines, view.wanted
+    going = any(old["metadata"].get("deletionTimestamp") for old in _older(view, pod))
+    return going or len([other for other in serving if ready(other)]) >= wanted
+
+
+def _prescribed(view: View, pod: Object) -> bool:
+    """Whether the spec says how its rollout goes, so that nothing makes room by itself."""
+    return view.role(pod) != ROUTER and view.serving.spec.rollout.max_surge is not None
+
+
+def _older(view: View, pod: Object) -> list[Object]:
+    """Pods of other revisions that do what this one will."""
+    revision, routes = view.revision_of(pod), view.role(pod) == ROUTER
+    return [
+        other for other in view.pods if (view.role(other) == ROUTER) == routes and view.revision_of(other) != revision
+    ]
 
 
 def _crashing(pod: Object) -> bool:

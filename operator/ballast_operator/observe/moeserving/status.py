@@ -11,7 +11,8 @@ from ballast_operator.observe.conditions import Answer, merge, shorten
 from ballast_operator.observe.moeserving import vamp
 from ballast_operator.observe.moeserving.autoscaler import Outcome, autoscale
 from ballast_operator.observe.moeserving.checks import Blocked, blocked
-from ballast_operator.observe.moeserving.problems import Problem, problems
+from ballast_operator.observe.moeserving.problems import Problem, problems, unplaced
+from ballast_operator.observe.moeserving.seen import Seen
 from ballast_operator.observe.moeserving.view import View, ready
 from ballast_operator.observe.pods import condition, phase, started
 
@@ -30,7 +31,7 @@ def observe(situation: Situation[MoEServing], installation: Installation) -> Obs
         return Observation(status)
     view = View(situation.model, situation, installation)
     scaling, stuck = autoscale(view), blocked(view)
-    answers = [readiness(view, stuck), availability(view), progress(view, stuck), *vamp.answers(view)]
+    answers = [readiness(view, stuck, scaling), availability(view, scaling), progress(view, stuck), *vamp.answers(view)]
     if scaling.answer:
         answers.append(scaling.answer)
     asked = {answer.type.value for answer in answers}
@@ -43,7 +44,11 @@ def observe(situation: Situation[MoEServing], installation: Installation) -> Obs
     }
     stored = {name: value for name, value in status.items() if value not in (None, [])}
     return Observation(
-        stored, _again(view, scaling, stuck), replicas=scaling.replicas, scaled=scaling.notice, remember=scaling.memory
+        stored,
+        _again(view, scaling, stuck),
+        replicas=scaling.replicas,
+        scaled=scaling.notice,
+        remember=Seen(scaling.memory, unplaced(view)),
     )
 
 
@@ -62,16 +67,18 @@ def counts(view: View) -> Object:
     }
 
 
-def readiness(view: View, stuck: Blocked | None) -> Answer:
+def readiness(view: View, stuck: Blocked | None, scaling: Outcome) -> Answer:
     """Whether all that was asked for serves. Pods of an older revision do not count, however well they are."""
     told = f"{view.available} of {view.wanted} replicas serve"
-    if view.wanted == 0 and not view.rolling and not stuck:
-        return _at_zero(view)
     if stuck:
         return Answer(Type.READY, False, stuck.reason, f"{told}; {stuck.message}")
     if not view.rolling and view.available == view.wanted:
         if view.routers_available == 0:
             return Answer(Type.READY, False, Reason.ROUTER_NOT_READY, f"{told}; no pod of the router is ready")
+        if view.router_rolling:
+            return Answer(Type.READY, False, Reason.ROLLING_OUT, f"{told}; the router is being rolled out")
+        if view.wanted == 0:
+            return _at_zero(view, scaling)
         return Answer(Type.READY, True, Reason.ALL_REPLICAS_READY, f"{told}, {view.updated} of the present revision")
     running = [pod for pod in view.engines if phase(pod) == "Running" and not ready(pod) and not _ending(pod)]
     if running:
@@ -96,7 +103,7 @@ def _unready(view: View, running: list[Object], told: str) -> tuple[Reason, str]
     return Reason.PODS_NOT_READY, f"{told}; {silent} has loaded the model, and does not answer"
 
 
-def availability(view: View) -> Answer:
+def availability(view: View, scaling: Outcome) -> Answer:
     """Whether a request is answered: at once, or after a wait in the router."""
     if view.routers_available == 0:
         return Answer(Type.AVAILABLE, False, Reason.ROUTER_NOT_READY, "no pod of the router is ready")
@@ -106,7 +113,7 @@ def availability(view: View) -> Answer:
         return Answer(Type.AVAILABLE, True, Reason.SOME_REPLICAS_READY, "requests are answered by some of the replicas")
     limit = view.serving.spec.router.hold.timeout_seconds
     if view.wanted == 0:
-        wakes = _wakes(view)
+        wakes = _wakes(view, scaling)
         message = "the next request starts a replica and waits for it" if wakes else f"requests get 503 after {limit} s"
         return Answer(Type.AVAILABLE, wakes, Reason.SCALED_TO_ZERO, message)
     return Answer(Type.AVAILABLE, False, Reason.HOLDING, f"no replica serves; requests wait for up to {limit} s")
@@ -115,24 +122,29 @@ def availability(view: View) -> Answer:
 def progress(view: View, stuck: Blocked | None) -> Answer:
     """Whether a rollout goes on."""
     told = f"{view.updated} of {view.wanted} replicas are of revision {view.revision}"
-    if not view.rolling:
+    if view.router_rolling:
+        told = f"{told}; the router is being rolled out"
+    elif not view.rolling:
         return Answer(Type.PROGRESSING, False, Reason.ROLLED_OUT, told)
     if stuck:
         return Answer(Type.PROGRESSING, False, Reason.ROLLOUT_BLOCKED, f"{told}; {stuck.message}")
     return Answer(Type.PROGRESSING, True, Reason.ROLLING_OUT, told)
 
 
-def _at_zero(view: View) -> Answer:
-    if _wakes(view):
+def _at_zero(view: View, scaling: Outcome) -> Answer:
+    if _wakes(view, scaling):
         return Answer(Type.READY, True, Reason.SCALED_TO_ZERO, "nobody asks; the next request starts a replica")
     message = "spec.replicas is 0; scale it up, or set autoscaling.minReplicas to 0 to have that done by requests"
+    if scaling.answer and scaling.answer.status is not True:
+        message = f"spec.replicas is 0, and no autoscaler changes that: {scaling.answer.message}"
     return Answer(Type.READY, False, Reason.SCALED_TO_ZERO, message)
 
 
-def _wakes(view: View) -> bool:
-    """Whether an autoscaler brings a serving back from zero."""
-    scaling = view.serving.spec.autoscaling
-    return scaling is not None and scaling.min_replicas == 0
+def _wakes(view: View, scaling: Outcome) -> bool:
+    """Whether an autoscaler brings a serving back from zero: one that may, and that nothing keeps from it."""
+    asked = view.serving.spec.autoscaling
+    may = asked is not None and asked.min_replicas == 0
+    return may and scaling.answer is not None and scaling.answer.status is True
 
 
 def _image(view: View) -> str | None:

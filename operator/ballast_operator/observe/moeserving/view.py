@@ -9,10 +9,11 @@ from ballast_api.moeserving import MoEServing
 from ballast_operator.desired.moeserving.engine import CONTAINER as ENGINE_CONTAINER
 from ballast_operator.desired.moeserving.installation import Installation
 from ballast_operator.desired.moeserving.parts import ENGINE, REVISION, ROUTER, STATUS_PORT, WORKER, Part
-from ballast_operator.desired.moeserving.revision import engine_revision
+from ballast_operator.desired.moeserving.revision import engine_revision, router_revision
 from ballast_operator.desired.moeserving.router import CONTAINER as ROUTER_CONTAINER
 from ballast_operator.kind import Children, Situation
 from ballast_operator.objects import Object
+from ballast_operator.observe.moeserving.seen import Seen
 from ballast_operator.observe.moeserving.vllm import EngineMetrics
 from ballast_operator.observe.pods import condition, may_run
 
@@ -38,6 +39,12 @@ class View:
         return self.situation.previous
 
     @property
+    def seen(self) -> Seen:
+        """What the last look tells this one."""
+        found = self.situation.remembered
+        return found if isinstance(found, Seen) else Seen()
+
+    @property
     def wanted(self) -> int:
         """Replicas asked for."""
         return self.serving.spec.replicas
@@ -55,9 +62,20 @@ class View:
         return engine_revision(self.serving)
 
     @cached_property
+    def router_revision(self) -> str:
+        return router_revision(self.serving)
+
+    @cached_property
     def workload(self) -> Object | None:
-        """What runs the engines: a Deployment or a LeaderWorkerSet."""
-        return self.children.get("LeaderWorkerSet" if self.grouped else "Deployment", self.engine.name)
+        """What runs the engines: a Deployment or a LeaderWorkerSet; one of the other kind until that is there."""
+        kinds = ("LeaderWorkerSet", "Deployment") if self.grouped else ("Deployment", "LeaderWorkerSet")
+        found = (self.children.get(kind, self.engine.name) for kind in kinds)
+        return next((obj for obj in found if obj), None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the engines run in what `parallelism.nodes` asks for."""
+        return self.workload is not None and (self.workload["kind"] == "LeaderWorkerSet") == self.grouped
 
     @property
     def grouped(self) -> bool:
@@ -86,7 +104,7 @@ class View:
     @property
     def updated(self) -> int:
         """Replicas of the present revision."""
-        return int(self._status("updatedReplicas"))
+        return int(self._status("updatedReplicas")) if self.fits else 0
 
     @property
     def total(self) -> int:
@@ -96,18 +114,30 @@ class View:
     @property
     def available(self) -> int:
         """Replicas that serve, of any revision. A LeaderWorkerSet calls a ready group ready, not available."""
-        return int(self._status("readyReplicas" if self.grouped else "availableReplicas"))
+        grouped = (self.workload or {}).get("kind") == "LeaderWorkerSet"
+        return int(self._status("readyReplicas" if grouped else "availableReplicas"))
 
     @property
     def routers_available(self) -> int:
         return int((self.router_deployment or {}).get("status", {}).get("availableReplicas", 0))
 
     @property
+    def router_rolling(self) -> bool:
+        """Whether a pod of the router is of an earlier template than the present one, as far as its Deployment's
+        controller has seen that."""
+        found = self.router_deployment
+        if found is None:
+            return False
+        status = found.get("status", {})
+        seen = status.get("observedGeneration") == found["metadata"].get("generation")
+        return not seen or status.get("updatedReplicas", 0) < status.get("replicas", 0)
+
+    @property
     def current(self) -> bool:
         """Whether the workload's own controller has seen what was last applied. A LeaderWorkerSet says so since 0.9; of
         an older one its pods tell, which are all of the present revision once it has seen that."""
         found = self.workload
-        if found is None:
+        if found is None or not self.fits:
             return False
         seen = found.get("status", {}).get("observedGeneration")
         if seen is None and self.grouped:
@@ -150,6 +180,10 @@ class View:
     def revision_of(self, pod: Object) -> str | None:
         found = (pod["metadata"].get("labels") or {}).get(REVISION)
         return str(found) if found else None
+
+    def is_current(self, pod: Object) -> bool:
+        """Whether a pod is of the revision that the spec asks for now."""
+        return self.revision_of(pod) == (self.router_revision if self.role(pod) == ROUTER else self.revision)
 
     def _status(self, name: str) -> int:
         return int((self.workload or {}).get("status", {}).get(name, 0))
