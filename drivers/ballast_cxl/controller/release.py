@@ -112,7 +112,7 @@ class Release:
         """Compose it anew if the appliance lost it: what was in the blocks may still be there."""
         memory, uid, name = held.entry.memory_id, held.entry.uid, held.blade.metadata.name
         if memory is not None:
-            if held.entry.attachments or (await (await self.world.fabrics.of(held.blade)).look()).memory(memory):
+            if held.entry.attachments or not await operations.lost(self.world, held):
                 return False
             await self.world.store.change(name, lambda b: book.forgotten(b.status, uid))
         await operations.compose(self.world, held)
