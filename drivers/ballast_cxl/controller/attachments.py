@@ -121,7 +121,10 @@ class Attachments:
             await self._say(obj, phase="Detaching")
             return PATIENT_SECONDS
         fence = NODE_FINALIZER in finalizers
-        held = await self.world.holding_now(attachment.spec.region.uid)
+        uid = attachment.spec.region.uid
+        held = self.world.holding(uid)
+        if held is None or not book.port_of(held.entry, node):  # that nothing is connected is asked for, not believed
+            held = await self.world.holding_now(uid)
         if held and book.port_of(held.entry, node):
             try:
                 await operations.detach(self.world, held, node, fence=fence)
@@ -131,7 +134,8 @@ class Attachments:
             if fence:
                 FENCES.labels("done").inc()
         if held:
-            await self.world.quotas.disconnect(held.entry.namespace, attachment.metadata.name)
+            if attachment.spec.purpose is Purpose.USE:  # no other is counted
+                await self.world.quotas.disconnect(held.entry.namespace, attachment.metadata.name)
             self.world.queue.add(Key(CXL_REGION.kind, held.entry.namespace, held.entry.name))
         await self.world.drop_finalizers(CXL_ATTACHMENT, obj, FABRIC_FINALIZER, *([NODE_FINALIZER] if lost else []))
         return None

@@ -116,19 +116,21 @@ async def _cut_off(world: World, held: Held, port: str) -> None:
         raise Unreachable(f"port {port} of blade {held.blade.metadata.name} still carries {memory}; it is tried again")
 
 
-async def free(world: World, held: Held) -> None:
-    """Have the memory taken apart and the blocks freed. A region that was never composed may have been after all."""
+async def free(world: World, held: Held) -> bool:
+    """Have the memory taken apart and the blocks freed; whether they are, for a region that was never composed may have
+    been after all."""
     actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
     held = _held(await world.store.change(name, lambda b: book.begin(b.status, actor, uid, "Free")), uid)
     if held.entry.state is ReservationState.RESERVED:
         fabric = await world.fabrics.of(held.blade)
         if found := made_of(await fabric.memories(), await fabric.ids(held.entry.blocks)):
             await world.store.change(name, lambda b: book.composed(b.status, actor, uid, found.id))
-            return  # it holds bytes, so it goes the long way
+            return False  # it holds bytes, so it goes the long way
     elif memory := await _found(world, held):
         await _take_apart(world, held, memory.id)
     await world.store.change(name, lambda b: book.freed(b.status, actor, uid))
     await world.quotas.refund(held.entry.namespace, uid)
+    return True
 
 
 async def _take_apart(world: World, held: Held, memory: str) -> None:

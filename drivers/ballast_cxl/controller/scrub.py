@@ -44,7 +44,7 @@ class Scrubber:
     async def step(self, held: Held) -> float:
         """The next thing to do, and the seconds after which to look again. Raises Refused when it takes too long."""
         entry = held.entry
-        attachments = await self.world.attachments_now(entry.uid)
+        attachments = self.world.attachments(entry.uid) or await self.world.attachments_now(entry.uid)
         ours = next((a for a in attachments if a.spec.purpose is Purpose.SCRUB), None)
         if ours is None:
             self._refuse_when_late(held, "no healthy node with a free port overwrites it")
@@ -55,7 +55,8 @@ class Scrubber:
         if ours.metadata.deletion_timestamp:
             return AGAIN_SECONDS
         if self._proven(held, ours):
-            await self.world.store.change(held.blade.metadata.name, lambda b: book.zeroed(b.status, entry.uid))
+            generation, name = ours.status.node.scrub.generation, held.blade.metadata.name
+            await self.world.store.change(name, lambda b: book.zeroed(b.status, entry.uid, generation))
             SCRUB_BYTES.inc(held.size)
             log.info("CXLRegion %s/%s is zeros: %d bytes on %s", entry.namespace, entry.name, held.size, ours.spec.node)
             return 0.0
@@ -67,7 +68,8 @@ class Scrubber:
 
     async def end(self, held: Held) -> bool:
         """Let the node go after the work; True when no CXLAttachment of the region is left."""
-        attachments = await self.world.attachments_now(held.entry.uid)
+        uid = held.entry.uid
+        attachments = self.world.attachments(uid) or await self.world.attachments_now(uid)
         for attachment in attachments:
             if attachment.metadata.deletion_timestamp is None:
                 await self.world.client.delete(CXL_ATTACHMENT, _meta(attachment))
@@ -84,11 +86,12 @@ class Scrubber:
         )
 
     def _failed(self, held: Held, attachment: CXLAttachment) -> bool:
-        """Whether the node is done with this connection, and it is no proof."""
-        report = attachment.status.node.scrub
+        """Whether the node is done with the present connection, and it is no proof."""
+        port, report = book.port_of(held.entry, attachment.spec.node), attachment.status.node.scrub
         return (
-            report is not None
-            and report.generation == attachment.status.generation
+            port is not None
+            and report is not None
+            and report.generation == port.generation == attachment.status.generation
             and not self._proven(held, attachment)
         )
 

@@ -108,10 +108,18 @@ def counted(yard: Yard) -> Callable[[web.Request, Handler], Awaitable[web.Stream
 
 
 async def overwritten(yard: Yard, uid: str) -> None:
-    """As if a node had said so."""
-    now = yard.world.clock()
-    await yard.world.store.change("b00", lambda b: book.retire(b.status, uid, now))
-    await yard.world.store.change("b00", lambda b: book.zeroed(b.status, uid))
+    """As if a node had done so and said so."""
+    world = yard.world
+    now, actor = world.clock(), world.actor()
+    for step in (
+        lambda b: book.retire(b.status, uid, now),
+        lambda b: book.attach(b.status, actor, uid, f"n-{uid}", f"p-{uid}", scrub=True),
+        lambda b: book.attached(b.status, actor, uid, f"n-{uid}"),
+        lambda b: book.zeroed(b.status, uid, book.find(b.status, uid).attachments[0].generation),
+        lambda b: book.detach(b.status, actor, uid, f"n-{uid}", fence=False),
+        lambda b: book.detached(b.status, actor, uid, f"n-{uid}"),
+    ):
+        await world.store.change("b00", step)
 
 
 async def test_an_operation_asks_for_what_concerns_it_alone(yard: Yard) -> None:

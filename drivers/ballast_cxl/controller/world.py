@@ -12,6 +12,7 @@ from ballast_api.cxlblade import CXLBlade, Reservation
 from ballast_cxl.controller.liveness import Nodes
 from ballast_cxl.controller.settings import Settings
 from ballast_cxl.fabric.connect import Fabrics
+from ballast_cxl.fabric.shared import Shared
 from ballast_cxl.grid import Grid
 from ballast_cxl.ledger import book
 from ballast_cxl.ledger.quota import Quotas
@@ -58,7 +59,8 @@ class World:
     _blades: dict[str, tuple[str, CXLBlade]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.client, self.learn)
+        self.store = Store(self.client, self.learn, lambda name: self.cache.get(CXL_BLADE, "", name))
+        self._ledgers = Shared(lambda: self.client.list(CXL_BLADE))
         self.quotas = Quotas(self.client)
         self.nodes = Nodes(self.client, self.settings.drivers_namespace, self.settings.node_lost_seconds)
         self.fabrics = Fabrics(
@@ -99,7 +101,7 @@ class World:
             stored = await self.client.get(CXL_BLADE, None, known.blade.metadata.name)
             if stored and (held := _holding([CXLBlade.model_validate(stored)], uid)):
                 return held
-        return _holding([CXLBlade.model_validate(obj) for obj in await self.client.list(CXL_BLADE)], uid)
+        return _holding([CXLBlade.model_validate(obj) for obj in await self._ledgers.now()], uid)
 
     def attachments(self, uid: str) -> list[CXLAttachment]:
         """CXLAttachments of a region as last seen, by node."""
