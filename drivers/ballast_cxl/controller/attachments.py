@@ -13,7 +13,7 @@ from ballast_api.cxlattachment import CXLAttachment, Purpose
 from ballast_api.cxlblade import AttachmentState, ReservationState
 from ballast_cxl.controller import operations
 from ballast_cxl.controller.world import Held, World
-from ballast_cxl.fabric.interface import Declined, Unreachable
+from ballast_cxl.fabric.interface import FabricError, Unreachable
 from ballast_cxl.ledger import book
 from ballast_cxl.metrics import FENCES
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER
@@ -78,7 +78,7 @@ class Attachments:
             waits = no.reason in ("NoFreePort", "Composing", "QuotaExceeded") or spec.purpose is Purpose.SCRUB
             await self._say(obj, phase="Pending" if waits else "Refused", reason=no.reason, message=str(no))
             return PATIENT_SECONDS if waits else None
-        except (Declined, Unreachable) as error:
+        except FabricError as error:
             reason = "ApplianceUnreachable" if isinstance(error, Unreachable) else "ComposeFailed"
             await self._say(obj, phase="Pending", reason=reason, message=str(error))
             raise

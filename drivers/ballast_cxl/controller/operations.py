@@ -70,7 +70,7 @@ async def attach(world: World, held: Held, node: str, port: str, *, scrub: bool)
     began = monotonic()
     try:
         link = await _assigned(world, held, ours.port)
-    except Declined:
+    except (Declined, Drifted):
         await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
         raise
     ATTACH_SECONDS.labels("assign").observe(monotonic() - began)
@@ -126,8 +126,14 @@ async def free(world: World, held: Held) -> bool:
         if found := made_of(await fabric.memories(), await fabric.ids(held.entry.blocks)):
             await world.store.change(name, lambda b: book.composed(b.status, actor, uid, found.id))
             return False  # it holds bytes, so it goes the long way
-    elif memory := await _found(world, held):
-        await _take_apart(world, held, memory.id)
+    else:
+        try:
+            memory = await _found(world, held)
+        except Drifted:
+            await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
+            raise
+        if memory:
+            await _take_apart(world, held, memory.id)
     await world.store.change(name, lambda b: book.freed(b.status, actor, uid))
     await world.quotas.refund(held.entry.namespace, uid)
     return True

@@ -64,7 +64,7 @@ class SimulatedFabric:
         return await self._memories.now()
 
     async def memory(self, name: str) -> Memory | None:
-        await self._asked()
+        await self.asked()
         blocks = self.appliance.blades[self.name].state.memories.get(name)
         await self.turns.wait()
         return None if blocks is None else Memory(name, frozenset(blocks))
@@ -92,14 +92,14 @@ class SimulatedFabric:
         return [Block(name, channel, row, layout.mib * MIB) for name, (channel, row) in layout.block_names().items()]
 
     async def _all_memories(self) -> list[Memory]:
-        await self._asked()
+        await self.asked()
         state = self.appliance.blades[self.name].state
         found = [Memory(name, frozenset(blocks)) for name, blocks in state.memories.items()]
         await self.turns.wait()
         return found
 
     async def _all_links(self) -> list[Link]:
-        await self._asked()
+        await self.asked()
         state = self.appliance.blades[self.name].state
         found = [Link(name, c.memory, c.port, c.serial) for name, c in state.connections.items()]
         await self.turns.wait()
@@ -107,7 +107,7 @@ class SimulatedFabric:
 
     async def _do(self, verb: Any, *arguments: Any) -> Any:
         began = self.cluster.clock.seconds
-        await self._asked()
+        await self.asked()
         if self.cluster.clock.seconds - began > self.cluster.settings.call_seconds:
             raise Unreachable("the call took too long, and was broken off")
         try:
@@ -117,7 +117,8 @@ class SimulatedFabric:
         await self.turns.wait()
         return answer
 
-    async def _asked(self) -> None:
+    async def asked(self) -> None:
+        """One request."""
         await self.turns.wait()
         if self.cluster.outage.silent:
             raise Unreachable("the appliance does not answer")

@@ -23,7 +23,9 @@ class Fabrics:
     seconds: float
     rest: float
     _made: dict[str, tuple[object, Fabric]] = field(default_factory=dict)
-    _hardware: dict[tuple[str, Credentials], Hardware] = field(default_factory=dict)  # by address of its Redfish service
+    _hardware: dict[tuple[str, Credentials], Hardware] = field(
+        default_factory=dict
+    )  # by address of its Redfish service
 
     async def of(self, blade: CXLBlade) -> Fabric:
         """The client of one blade; a new one when its address or its credentials changed. Raises Unreachable."""
