@@ -1,5 +1,6 @@
 """Controllers without election, interleaved call by call, with old reads and deaths between any two steps."""
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ballast_cxl.emulator.layout import BladeLayout
 from ballast_cxl.emulator.state import read
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, attachment_name
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
+from ballast_operator.watched import own_key
 
 BLADE = BladeLayout("b0", 2, 8, 1, 8)  # 16 MiB, regions of whole rows of 2 MiB
 
@@ -162,6 +164,33 @@ def ask(found: Cluster, region: dict[str, object], node: str) -> None:
     found.create(
         CXL_ATTACHMENT, None, attachment_name(meta["uid"], node), spec, finalizers=[FABRIC_FINALIZER, NODE_FINALIZER]
     )
+
+
+async def test_a_node_is_cut_off_by_a_controller_that_has_not_heard_of_its_connection(tmp_path: Path) -> None:
+    """Its watch of ledgers lags behind the one of attachments; the controller that made the connection is dead."""
+    found = cluster(tmp_path, 9)
+    made = found.region("kv", "4Mi")
+    await found.converge()
+    first, second = found.processes
+    ask(found, made, "n1")
+    while not found.ledger()[0].get("attachments") or found.ledger()[0].get("operation"):
+        first.deliver(first.behind())
+        first.begin(found.rng)
+        found.turns.release()
+        await found.settle()
+    first.kill()
+    (attachment,) = found.server.all(CXL_ATTACHMENT.kind)
+    found.server.delete(CXL_ATTACHMENT, None, attachment["metadata"]["name"])
+    found.plugins()  # the node gives it back
+    (attachment,) = found.server.all(CXL_ATTACHMENT.kind)
+    second.world.cache.put(attachment)
+    work = asyncio.create_task(second.core.reconcile(own_key(attachment)[0]))
+    while not work.done():
+        found.turns.release()
+        await found.settle()
+    work.result()
+    assert found.appliance.blades["b0"].state.connections == {}
+    assert (found.ledger()[0].get("attachments", []), found.server.all(CXL_ATTACHMENT.kind)) == ([], [])
 
 
 async def test_a_dead_node_is_fenced_before_its_region_is_overwritten(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class Store:
         Changes of one process take turns, so only other processes are in the way; those that wait for the same turn are
         written at once, one after the other in the ledger, so that a blade that many regions want is not written for
         each of them alone. The ledger is not read first if one is known: if it is old, the API server refuses the
-        write. But what is not written nobody checks, so no step is refused, or done already, by what is only known.
+        write. But where nothing is written nobody checks, so none is refused, or done already, by what is only known.
         Raises ApiError (conflict) when others were faster every time.
         """
         wish = Wish(step, asyncio.get_running_loop().create_future())
@@ -97,7 +97,7 @@ class Store:
             stored = known or await self._fetch(blade)
             before = CXLBlade.model_validate(stored)
             after, refused = _taken(before, wishes)
-            if known and (refused or after == before.status):
+            if known and after == before.status:
                 known = None
                 continue
             if after != before.status:
