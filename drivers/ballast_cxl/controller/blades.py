@@ -197,7 +197,8 @@ class Blades:
                     await self.release.let_go(Held(blade, entry))
                     busy = True
             elif await self._ownerless(entry):
-                await self.release.step(entry.uid, retain=entry.retain)
+                if (await self.release.step(entry.uid, retain=entry.retain)).done:
+                    await self.world.quotas.refund(entry.namespace, entry.uid)
                 busy = True
         return busy
 
