@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ballast_cxl.fabric.http import Service
-from ballast_cxl.fabric.interface import Inventory
-from ballast_cxl.fabric.redfish import Redfish
+from ballast_cxl.fabric.interface import Link, link_of, made_of
+from ballast_cxl.fabric.redfish import Hardware, Redfish
 from ballast_operator.cluster.faults import CrashAfter
 
 T = TypeVar("T")
@@ -64,9 +64,9 @@ class Fabric:
 
     def compose(self) -> str:
         """The blade's one block as memory; the memory's id."""
-        (block,) = self._look().blocks
-        self._run(self._client.compose([block.id]))
-        found = self._look().made_of([block.id])
+        (block,) = self._run(self._client.ids([0]))
+        self._run(self._client.compose([block]))
+        found = made_of(self._run(self._client.memories()), [block])
         assert found is not None
         return found.id
 
@@ -74,14 +74,16 @@ class Fabric:
         """Plug the memory into a guest."""
         port = self._ports[guest]
         self._run(self._client.assign(memory, port))
-        link = self._look().link(memory, port)
+        link = self._link(memory, port)
         assert link is not None
         return Place(port, f"0x{int(link.serial, 16):x}", self._size)
 
     def unassign(self, memory: str, guest: str) -> None:
         """Unplug it; returns when the guest has let go, or is dead."""
-        self._run(self._client.unassign(memory, self._ports[guest]))
-        assert self._look().link(memory, self._ports[guest]) is None
+        link = self._link(memory, self._ports[guest])
+        assert link is not None
+        self._run(self._client.unassign(link))
+        assert self._link(memory, self._ports[guest]) is None
 
     def free(self, memory: str) -> None:
         self._run(self._client.free(memory))
@@ -91,10 +93,11 @@ class Fabric:
         self._runner.close()
 
     async def _connect(self) -> Redfish:
-        return Redfish(Service(self._url, CALL_SECONDS, 1.0, None, CrashAfter()), "b0")
+        service = Service(self._url, CALL_SECONDS, 1.0, None, CrashAfter())
+        return Redfish(service, "b0", Hardware(service))
 
-    def _look(self) -> Inventory:
-        return self._run(self._client.look())
+    def _link(self, memory: str, port: str) -> Link | None:
+        return link_of(self._run(self._client.links()), memory, port)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)

@@ -13,7 +13,7 @@ from ballast_api.cxlattachment import CXLAttachment, Purpose
 from ballast_api.cxlblade import AttachmentState, ReservationState
 from ballast_cxl.controller import operations
 from ballast_cxl.controller.world import Held, World
-from ballast_cxl.fabric.interface import Declined, Unreachable
+from ballast_cxl.fabric.interface import FabricError, Unreachable
 from ballast_cxl.ledger import book
 from ballast_cxl.metrics import FENCES
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER
@@ -78,7 +78,7 @@ class Attachments:
             waits = no.reason in ("NoFreePort", "Composing", "QuotaExceeded") or spec.purpose is Purpose.SCRUB
             await self._say(obj, phase="Pending" if waits else "Refused", reason=no.reason, message=str(no))
             return PATIENT_SECONDS if waits else None
-        except (Declined, Unreachable) as error:
+        except FabricError as error:
             reason = "ApplianceUnreachable" if isinstance(error, Unreachable) else "ComposeFailed"
             await self._say(obj, phase="Pending", reason=reason, message=str(error))
             raise
@@ -121,7 +121,10 @@ class Attachments:
             await self._say(obj, phase="Detaching")
             return PATIENT_SECONDS
         fence = NODE_FINALIZER in finalizers
-        held = await self.world.holding_now(attachment.spec.region.uid)
+        uid = attachment.spec.region.uid
+        held = self.world.holding(uid)
+        if held is None or not book.port_of(held.entry, node):  # that nothing is connected is asked for, not believed
+            held = await self.world.holding_now(uid)
         if held and book.port_of(held.entry, node):
             try:
                 await operations.detach(self.world, held, node, fence=fence)
@@ -131,7 +134,8 @@ class Attachments:
             if fence:
                 FENCES.labels("done").inc()
         if held:
-            await self.world.quotas.disconnect(held.entry.namespace, attachment.metadata.name)
+            if attachment.spec.purpose is Purpose.USE:  # no other is counted
+                await self.world.quotas.disconnect(held.entry.namespace, attachment.metadata.name)
             self.world.queue.add(Key(CXL_REGION.kind, held.entry.namespace, held.entry.name))
         await self.world.drop_finalizers(CXL_ATTACHMENT, obj, FABRIC_FINALIZER, *([NODE_FINALIZER] if lost else []))
         return None

@@ -99,7 +99,7 @@ class Blades:
         for entry in status.reservations:
             if before.get(entry.uid) == entry.memory_id and self._lost(entry, seen):
                 log.error("blade %s has forgotten memory %s of %s", blade.metadata.name, entry.memory_id, entry.name)
-                status = book.forgotten(status, entry.uid)
+                status = book.forgotten(status, entry.uid, entry.memory_id)
         status = status.model_copy(update={"drift": self._drift(status, seen)})
         ready = Answer(Type.READY, True, Reason.READY, "the appliance answers, and has what the ledger says")
         return self._said(blade, status, [ready, self._degraded(blade, status)])
@@ -197,7 +197,8 @@ class Blades:
                     await self.release.let_go(Held(blade, entry))
                     busy = True
             elif await self._ownerless(entry):
-                await self.release.step(entry.uid, retain=entry.retain)
+                if (await self.release.step(entry.uid, retain=entry.retain)).done:
+                    await self.world.quotas.refund(entry.namespace, entry.uid)
                 busy = True
         return busy
 

@@ -10,7 +10,7 @@ from time import monotonic
 
 from ballast_api.cxlblade import AttachmentState, CXLBlade, ReservationState
 from ballast_cxl.controller.world import Held, World
-from ballast_cxl.fabric.interface import Declined, FabricError, Inventory, Link, Unreachable
+from ballast_cxl.fabric.interface import Declined, FabricError, Link, Memory, Unreachable, link_of, made_of
 from ballast_cxl.ledger import book
 from ballast_cxl.metrics import ATTACH_SECONDS, COMPOSE_SECONDS
 from ballast_operator.objects import parse_time
@@ -41,18 +41,20 @@ async def compose(world: World, held: Held, *, begun: bool = False) -> Held:
 
 async def _composed(world: World, held: Held) -> str:
     fabric = await world.fabrics.of(held.blade)
-    seen = await fabric.look()
-    blocks = seen.ids(held.entry.blocks)
-    if found := seen.made_of(blocks):
+    blocks = await fabric.ids(held.entry.blocks)
+    seen = await fabric.memories()
+    if found := made_of(seen, blocks):
         return found.id
-    if others := seen.holders(blocks):
+    if others := [memory for memory in seen if not memory.blocks.isdisjoint(blocks)]:
         raise Drifted(
             f"blocks of CXLRegion {held.entry.namespace}/{held.entry.name} are in memory {others[0].id} of blade "
             f"{held.blade.metadata.name}, which the ledger knows nothing of; free it at the appliance"
         )
     _in_time(world, held)
-    await fabric.compose(blocks)
-    if found := (await fabric.look()).made_of(blocks):
+    told = await fabric.compose(blocks)
+    if told and (there := await fabric.memory(told)) and there.blocks == frozenset(blocks):
+        return there.id
+    if found := made_of(await fabric.memories(), blocks):
         return found.id
     raise Unreachable(f"blade {held.blade.metadata.name} took the compose and has no such memory; it is tried again")
 
@@ -68,7 +70,7 @@ async def attach(world: World, held: Held, node: str, port: str, *, scrub: bool)
     began = monotonic()
     try:
         link = await _assigned(world, held, ours.port)
-    except Declined:
+    except (Declined, Drifted):
         await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
         raise
     ATTACH_SECONDS.labels("assign").observe(monotonic() - began)
@@ -77,14 +79,13 @@ async def attach(world: World, held: Held, node: str, port: str, *, scrub: bool)
 
 async def _assigned(world: World, held: Held, port: str) -> Link:
     fabric, memory = await world.fabrics.of(held.blade), _memory(held)
-    seen = await fabric.look()
-    if seen.memory(memory) is None:
+    if await _found(world, held) is None:
         raise Declined(404, f"blade {held.blade.metadata.name} has no memory {memory} any more")
-    if link := seen.link(memory, port):
+    if link := link_of(await fabric.links(), memory, port):
         return link
     _in_time(world, held)
     await fabric.assign(memory, port)
-    if link := (await fabric.look()).link(memory, port):
+    if link := link_of(await fabric.links(), memory, port):
         return link
     raise Unreachable(f"blade {held.blade.metadata.name} took the assignment of {memory} to {port} and shows none")
 
@@ -104,48 +105,68 @@ async def detach(world: World, held: Held, node: str, *, fence: bool) -> Held:
 async def _cut_off(world: World, held: Held, port: str) -> None:
     fabric = await world.fabrics.of(held.blade)
     memory = held.entry.memory_id
-    if memory is None or (await fabric.look()).link(memory, port) is None:
+    if memory is None or (link := link_of(await fabric.links(), memory, port)) is None:
         return
     _in_time(world, held)
     try:
-        await fabric.unassign(memory, port)
+        await fabric.unassign(link)
     except Declined as no:
         log.info("%s; looking whether the port is free all the same", no)
-    if (await fabric.look()).link(memory, port):
+    if link_of(await fabric.links(), memory, port):
         raise Unreachable(f"port {port} of blade {held.blade.metadata.name} still carries {memory}; it is tried again")
 
 
-async def free(world: World, held: Held) -> None:
-    """Have the memory taken apart and the blocks freed. A region that was never composed may have been after all."""
+async def free(world: World, held: Held) -> bool:
+    """Have the memory taken apart and the blocks freed; whether they are, for a region that was never composed may have
+    been after all."""
     actor, uid, name = world.actor(), held.entry.uid, held.blade.metadata.name
     held = _held(await world.store.change(name, lambda b: book.begin(b.status, actor, uid, "Free")), uid)
-    fabric = await world.fabrics.of(held.blade)
-    seen = await fabric.look()
     if held.entry.state is ReservationState.RESERVED:
-        if found := seen.made_of(seen.ids(held.entry.blocks)):
+        fabric = await world.fabrics.of(held.blade)
+        if found := made_of(await fabric.memories(), await fabric.ids(held.entry.blocks)):
             await world.store.change(name, lambda b: book.composed(b.status, actor, uid, found.id))
-            return  # it holds bytes, so it goes the long way
-    elif (memory := held.entry.memory_id) and seen.memory(memory):
-        await _take_apart(world, held, seen, memory)
+            return False  # it holds bytes, so it goes the long way
+    else:
+        try:
+            memory = await _found(world, held)
+        except Drifted:
+            await world.store.change(name, lambda b: book.ended(b.status, actor, uid))
+            raise
+        if memory:
+            await _take_apart(world, held, memory.id)
     await world.store.change(name, lambda b: book.freed(b.status, actor, uid))
-    await world.quotas.refund(held.entry.namespace, uid)
+    return True
 
 
-async def _take_apart(world: World, held: Held, seen: Inventory, memory: str) -> None:
+async def _take_apart(world: World, held: Held, memory: str) -> None:
     fabric = await world.fabrics.of(held.blade)
-    for link in [link for link in seen.links if link.memory == memory]:  # some appliances forget all but the first
+    for link in [link for link in await fabric.links() if link.memory == memory]:  # some forget all but the first
         _in_time(world, held)
-        await fabric.unassign(memory, link.port)
+        await fabric.unassign(link)
     _in_time(world, held)
     await fabric.free(memory)
-    after = await fabric.look()
-    if after.memory(memory) or any(link.memory == memory for link in after.links):
+    if await fabric.memory(memory) or any(link.memory == memory for link in await fabric.links()):
         raise Unreachable(f"blade {held.blade.metadata.name} took the end of {memory} and still shows it")
 
 
-async def connected(world: World, held: Held, port: str) -> Link | None:
-    """The link of a region to a port as the appliance has it, for a serial number that was not written down."""
-    return (await (await world.fabrics.of(held.blade)).look()).link(_memory(held), port)
+async def lost(world: World, held: Held) -> bool:
+    """Whether the appliance has the region's memory no more. Its id may mean another one since a power cycle."""
+    fabric = await world.fabrics.of(held.blade)
+    there = await fabric.memory(_memory(held))
+    return there is None or there.blocks != frozenset(await fabric.ids(held.entry.blocks))
+
+
+async def _found(world: World, held: Held) -> Memory | None:
+    """The region's memory, or None if there is none of its id. Raises Drifted if what has its id is another."""
+    fabric = await world.fabrics.of(held.blade)
+    if held.entry.memory_id is None or (there := await fabric.memory(held.entry.memory_id)) is None:
+        return None
+    if there.blocks != frozenset(await fabric.ids(held.entry.blocks)):
+        raise Drifted(
+            f"memory {there.id} of blade {held.blade.metadata.name} has other blocks than CXLRegion "
+            f"{held.entry.namespace}/{held.entry.name}, whose id it has; free it at the appliance"
+        )
+    return there
 
 
 def _in_time(world: World, held: Held) -> None:

@@ -42,11 +42,22 @@ class Release:
     def __post_init__(self) -> None:
         self.scrubber = Scrubber(self.world)
 
+    async def steps(self, uid: str, *, retain: bool = False) -> Step:
+        """All that can be done now; where it stands then. As `step`."""
+        while True:
+            step = await self.step(uid, retain=retain)
+            if step.done or step.again:
+                return step
+
     async def step(self, uid: str, *, retain: bool = False) -> Step:
-        """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure."""
-        if (known := self.world.holding(uid)) and self.scrubber.waits(known):
+        """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure.
+
+        What is next is judged by the ledger as last seen. That may be old, so every change says what it takes for
+        granted, and the ledger refuses it where that is not so any more. Only that a region is gone is asked for.
+        """
+        held = self.world.holding(uid) or await self.world.holding_now(uid)
+        if held and self.scrubber.waits(held):
             return Step("Scrubbing", "Scrubbing", "it waits for a port to a healthy node", again=TURN_SECONDS)
-        held = await self.world.holding_now(uid)
         if held is None:
             return Step("Released", "Deleting", "its blocks are free", done=True)
         state = held.entry.state
@@ -54,8 +65,8 @@ class Release:
             reason = "Retained" if held.entry.message == RETAINED else "Quarantined"
             return Step("Quarantined", reason, held.entry.message or "its blocks are kept from everybody")
         if state is ReservationState.RESERVED:
-            await operations.free(self.world, held)
-            return Step("Detaching", "Deleting", "it was not composed yet", again=0.0)
+            freed = await operations.free(self.world, held)
+            return Step("Detaching", "Deleting", "it was not composed yet", again=0.0, done=freed)
         if state is not ReservationState.SCRUBBING:
             return await self._detach(held, retain)
         return await self._scrub(held)
@@ -93,8 +104,8 @@ class Release:
     async def _scrub(self, held: Held) -> Step:
         if held.entry.zeroed:
             if await self.scrubber.end(held):
-                await operations.free(self.world, held)
-                return Step("Released", "Deleting", "its blocks are free", again=0.0)
+                freed = await operations.free(self.world, held)
+                return Step("Released", "Deleting", "its blocks are free", again=0.0, done=freed)
             return Step("Scrubbing", "Scrubbing", "it is zeros; the node that did it is being cut off")
         if await self._forgotten(held):
             return Step("Scrubbing", "MemoryLost", "composed anew, to be overwritten", again=0.0)
@@ -112,9 +123,9 @@ class Release:
         """Compose it anew if the appliance lost it: what was in the blocks may still be there."""
         memory, uid, name = held.entry.memory_id, held.entry.uid, held.blade.metadata.name
         if memory is not None:
-            if held.entry.attachments or (await (await self.world.fabrics.of(held.blade)).look()).memory(memory):
+            if held.entry.attachments or not await operations.lost(self.world, held):
                 return False
-            await self.world.store.change(name, lambda b: book.forgotten(b.status, uid))
+            await self.world.store.change(name, lambda b: book.forgotten(b.status, uid, memory))
         await operations.compose(self.world, held)
         return True
 
@@ -128,7 +139,8 @@ class Release:
         for attachment in held.entry.attachments:
             held = await operations.detach(self.world, held, attachment.node, fence=True)
         now, uid = self.world.clock(), held.entry.uid
-        await self.world.store.change(held.blade.metadata.name, lambda b: book.retire(b.status, uid, now))
+        name = held.blade.metadata.name
+        await self.world.store.change(name, lambda b: book.retire(b.status, uid, now, let_go=True))
 
     def overdue(self, deleted: str, seconds: float) -> bool:
         """Whether a deletion has taken so long."""

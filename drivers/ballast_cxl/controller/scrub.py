@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ballast_api.cxlattachment import CXLAttachment, Purpose
+from ballast_api.cxlattachment import CXLAttachment, NodeScrub, Purpose
 from ballast_api.cxlblade import ReservationState
 from ballast_cxl.controller import operations
 from ballast_cxl.controller.world import Held, World
@@ -44,7 +44,7 @@ class Scrubber:
     async def step(self, held: Held) -> float:
         """The next thing to do, and the seconds after which to look again. Raises Refused when it takes too long."""
         entry = held.entry
-        attachments = await self.world.attachments_now(entry.uid)
+        attachments = self.world.attachments(entry.uid)  # one that we do not know of is refused: its name, or its port
         ours = next((a for a in attachments if a.spec.purpose is Purpose.SCRUB), None)
         if ours is None:
             self._refuse_when_late(held, "no healthy node with a free port overwrites it")
@@ -54,8 +54,9 @@ class Scrubber:
             return AGAIN_SECONDS
         if ours.metadata.deletion_timestamp:
             return AGAIN_SECONDS
-        if self._proven(held, ours):
-            await self.world.store.change(held.blade.metadata.name, lambda b: book.zeroed(b.status, entry.uid))
+        if (generation := self._proof(held, ours)) is not None:
+            name = held.blade.metadata.name
+            await self.world.store.change(name, lambda b: book.zeroed(b.status, entry.uid, generation))
             SCRUB_BYTES.inc(held.size)
             log.info("CXLRegion %s/%s is zeros: %d bytes on %s", entry.namespace, entry.name, held.size, ours.spec.node)
             return 0.0
@@ -66,31 +67,28 @@ class Scrubber:
         return PATIENT_SECONDS
 
     async def end(self, held: Held) -> bool:
-        """Let the node go after the work; True when no CXLAttachment of the region is left."""
-        attachments = await self.world.attachments_now(held.entry.uid)
+        """Let the node go after the work; True when it is cut off, by the ledger, and no CXLAttachment is known."""
+        attachments = self.world.attachments(held.entry.uid)
         for attachment in attachments:
             if attachment.metadata.deletion_timestamp is None:
                 await self.world.client.delete(CXL_ATTACHMENT, _meta(attachment))
         return not attachments and not held.entry.attachments
 
-    def _proven(self, held: Held, attachment: CXLAttachment) -> bool:
-        """Whether the node wrote and read every byte, of this connection."""
-        port, report = book.port_of(held.entry, attachment.spec.node), attachment.status.node.scrub
-        return (
-            port is not None
-            and report is not None
-            and report.generation == port.generation == attachment.status.generation
-            and report.bytes == report.verified == held.size
-        )
+    def _proof(self, held: Held, attachment: CXLAttachment) -> int | None:
+        """The present connection's generation, if by it the node wrote and read every byte."""
+        report = self._report(held, attachment)
+        return report.generation if report and report.bytes == report.verified == held.size else None
 
     def _failed(self, held: Held, attachment: CXLAttachment) -> bool:
-        """Whether the node is done with this connection, and it is no proof."""
-        report = attachment.status.node.scrub
-        return (
-            report is not None
-            and report.generation == attachment.status.generation
-            and not self._proven(held, attachment)
-        )
+        """Whether the node is done with the present connection, and it is no proof."""
+        return self._report(held, attachment) is not None and self._proof(held, attachment) is None
+
+    def _report(self, held: Held, attachment: CXLAttachment) -> NodeScrub | None:
+        """What the node said of the present connection."""
+        port, report = book.port_of(held.entry, attachment.spec.node), attachment.status.node.scrub
+        if port and report and report.generation == port.generation == attachment.status.generation:
+            return report
+        return None
 
     def _node(self, held: Held, but: set[str]) -> str | None:
         """A node that is cabled, healthy and has a free port that nobody else was promised."""

@@ -1,19 +1,18 @@
 """Controllers without election, interleaved call by call, with old reads and deaths between any two steps."""
 
+import asyncio
 import random
 from pathlib import Path
 
 import pytest
 
-from ballast_cxl.controller.testing import Cluster, SimulatedFabric
-from ballast_cxl.controller.testing_server import SimulatedClient
+from ballast_cxl.controller.testing import Cluster
 from ballast_cxl.emulator.judge import judge
 from ballast_cxl.emulator.layout import BladeLayout
 from ballast_cxl.emulator.state import read
-from ballast_cxl.fabric.interface import Inventory
 from ballast_cxl.names import FABRIC_FINALIZER, NODE_FINALIZER, attachment_name
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION, CXL_TENANT_QUOTA, RESOURCE_CLAIM
-from ballast_operator.objects import Object
+from ballast_operator.watched import own_key
 
 BLADE = BladeLayout("b0", 2, 8, 1, 8)  # 16 MiB, regions of whole rows of 2 MiB
 
@@ -167,6 +166,33 @@ def ask(found: Cluster, region: dict[str, object], node: str) -> None:
     )
 
 
+async def test_a_node_is_cut_off_by_a_controller_that_has_not_heard_of_its_connection(tmp_path: Path) -> None:
+    """Its watch of ledgers lags behind the one of attachments; the controller that made the connection is dead."""
+    found = cluster(tmp_path, 9)
+    made = found.region("kv", "4Mi")
+    await found.converge()
+    first, second = found.processes
+    ask(found, made, "n1")
+    while not found.ledger()[0].get("attachments") or found.ledger()[0].get("operation"):
+        first.deliver(first.behind())
+        first.begin(found.rng)
+        found.turns.release()
+        await found.settle()
+    first.kill()
+    (attachment,) = found.server.all(CXL_ATTACHMENT.kind)
+    found.server.delete(CXL_ATTACHMENT, None, attachment["metadata"]["name"])
+    found.plugins()  # the node gives it back
+    (attachment,) = found.server.all(CXL_ATTACHMENT.kind)
+    second.world.cache.put(attachment)
+    work = asyncio.create_task(second.core.reconcile(own_key(attachment)[0]))
+    while not work.done():
+        found.turns.release()
+        await found.settle()
+    work.result()
+    assert found.appliance.blades["b0"].state.connections == {}
+    assert (found.ledger()[0].get("attachments", []), found.server.all(CXL_ATTACHMENT.kind)) == ([], [])
+
+
 async def test_a_dead_node_is_fenced_before_its_region_is_overwritten(tmp_path: Path) -> None:
     found = cluster(tmp_path, 3, controllers=1)
     made = found.region("kv", "4Mi")
@@ -261,39 +287,6 @@ async def test_a_retained_region_whose_finalizer_was_taken_off_keeps_its_bytes(t
         found.pass_time(10)
         await found.converge()
     assert [e["name"] for e in found.ledger()] == ["late"]
-
-
-async def test_regions_that_wait_for_a_port_ask_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight end at once and two ports lead anywhere: those whose turn it is not leave the appliance alone."""
-    blade = BladeLayout("b0", 2, 8, 1, 2)
-    found = Cluster(tmp_path, random.Random(8), controllers=1, blade=blade, contiguity="Required")
-    for number in range(8):
-        found.region(f"r{number}", "2Mi")
-    await found.converge()
-    looks, look = 0, SimulatedFabric.look
-
-    async def counted(self: SimulatedFabric) -> Inventory:
-        nonlocal looks
-        looks += 1
-        return await look(self)
-
-    create, most = SimulatedClient.create, 0
-
-    async def watched(self: SimulatedClient, obj: Object) -> Object:
-        nonlocal most
-        made = await create(self, obj)
-        most = max(most, len(found.server.all(CXL_ATTACHMENT.kind)))
-        return made
-
-    monkeypatch.setattr(SimulatedFabric, "look", counted)
-    monkeypatch.setattr(SimulatedClient, "create", watched)
-    for number in range(8):
-        found.server.delete(CXL_REGION, "team-a", f"r{number}")
-    await found.converge()
-    assert (found.memories(), found.ledger()) == ({}, [])
-    assert 0 < most <= 4, f"{most} regions asked for two ports at the same time"
-    print(f"{looks} looks at the appliance")
-    assert looks < 8 * 10, f"{looks} looks at the appliance for eight regions"
 
 
 async def test_two_nodes_are_connected_one_after_the_other_without_waiting(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ it go on, so a test can interleave controllers call by call, show them old objec
 import asyncio
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ballast_cxl.emulator.faults import Faults
 from ballast_cxl.emulator.layout import BladeLayout, Quirks
 from ballast_cxl.emulator.state import BladeState
 from ballast_cxl.fabric.interface import Block, Declined, Inventory, Link, Memory, Unreachable
+from ballast_cxl.fabric.shared import Shared
 from ballast_cxl.names import NODE_FINALIZER
 from ballast_cxl.quantity import to_bytes
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION
@@ -50,26 +51,35 @@ class SimulatedFabric:
     turns: Turns
     cluster: "Cluster"
 
-    async def look(self) -> Inventory:
-        await self._asked()
-        blade = self.appliance.blades[self.name]
-        places = blade.layout.block_names()
-        found = Inventory(
-            [Block(name, channel, row, blade.layout.mib * MIB) for name, (channel, row) in places.items()],
-            [Memory(name, frozenset(blocks)) for name, blocks in blade.state.memories.items()],
-            [Link(name, c.memory, c.port, c.serial) for name, c in blade.state.connections.items()],
-        )
-        await self.turns.wait()
-        return found
+    def __post_init__(self) -> None:
+        self._memories, self._links = Shared(self._all_memories), Shared(self._all_links)
 
-    async def compose(self, blocks: Sequence[str]) -> None:
-        await self._do(self.appliance.compose, list(blocks))
+    async def look(self) -> Inventory:
+        return Inventory(self._blocks(), await self.memories(), await self.links())
+
+    async def ids(self, numbers: Collection[int]) -> list[str]:
+        return Inventory(self._blocks(), [], []).ids(numbers)
+
+    async def memories(self) -> Sequence[Memory]:
+        return await self._memories.now()
+
+    async def memory(self, name: str) -> Memory | None:
+        await self.asked()
+        blocks = self.appliance.blades[self.name].state.memories.get(name)
+        await self.turns.wait()
+        return None if blocks is None else Memory(name, frozenset(blocks))
+
+    async def links(self) -> Sequence[Link]:
+        return await self._links.now()
+
+    async def compose(self, blocks: Sequence[str]) -> str | None:
+        return str(await self._do(self.appliance.compose, list(blocks)))
 
     async def assign(self, memory: str, port: str) -> None:
         await self._do(self.appliance.assign, memory, port)
 
-    async def unassign(self, memory: str, port: str) -> None:
-        await self._do(self.appliance.unassign, memory, port)
+    async def unassign(self, link: Link) -> None:
+        await self._do(self.appliance.unassign, link.memory, link.port)
 
     async def free(self, memory: str) -> None:
         await self._do(self.appliance.free, memory)
@@ -77,18 +87,38 @@ class SimulatedFabric:
     async def close(self) -> None:
         pass
 
-    async def _do(self, verb: Any, *arguments: Any) -> None:
+    def _blocks(self) -> list[Block]:
+        layout = self.appliance.blades[self.name].layout
+        return [Block(name, channel, row, layout.mib * MIB) for name, (channel, row) in layout.block_names().items()]
+
+    async def _all_memories(self) -> list[Memory]:
+        await self.asked()
+        state = self.appliance.blades[self.name].state
+        found = [Memory(name, frozenset(blocks)) for name, blocks in state.memories.items()]
+        await self.turns.wait()
+        return found
+
+    async def _all_links(self) -> list[Link]:
+        await self.asked()
+        state = self.appliance.blades[self.name].state
+        found = [Link(name, c.memory, c.port, c.serial) for name, c in state.connections.items()]
+        await self.turns.wait()
+        return found
+
+    async def _do(self, verb: Any, *arguments: Any) -> Any:
         began = self.cluster.clock.seconds
-        await self._asked()
+        await self.asked()
         if self.cluster.clock.seconds - began > self.cluster.settings.call_seconds:
             raise Unreachable("the call took too long, and was broken off")
         try:
-            await verb(self.appliance.blades[self.name], *arguments)
+            answer = await verb(self.appliance.blades[self.name], *arguments)
         except No as no:
             raise Declined(no.status, str(no)) from no
         await self.turns.wait()
+        return answer
 
-    async def _asked(self) -> None:
+    async def asked(self) -> None:
+        """One request."""
         await self.turns.wait()
         if self.cluster.outage.silent:
             raise Unreachable("the appliance does not answer")
@@ -136,6 +166,7 @@ class Process:
             lambda: cluster.clock.seconds,
             name,
         )
+        self.fabrics: dict[str, SimulatedFabric] = {}
         self.world.fabrics.of = self._fabric  # type: ignore[method-assign]
         self.world.nodes.clock = lambda: cluster.clock.seconds
         self.core = Controller(self.world)
@@ -150,7 +181,10 @@ class Process:
                     self.queue.add(key)
 
     async def _fabric(self, blade: CXLBlade) -> SimulatedFabric:
-        return SimulatedFabric(self.cluster.appliance, blade.metadata.name, self.cluster.turns, self.cluster)
+        name = blade.metadata.name
+        if name not in self.fabrics:
+            self.fabrics[name] = SimulatedFabric(self.cluster.appliance, name, self.cluster.turns, self.cluster)
+        return self.fabrics[name]
 
     def behind(self) -> int:
         """Changes that its watches have not told yet."""

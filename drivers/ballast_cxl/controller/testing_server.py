@@ -7,11 +7,12 @@ import asyncio
 import copy
 import random
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from ballast_operator.cluster.errors import ApiError
+from ballast_operator.cluster.faults import CrashAfter
 from ballast_operator.objects import Object, format_time
 from ballast_operator.resources import Resource, resource_of
 
@@ -106,6 +107,7 @@ class SimulatedClient:
 
     server: Server
     turns: Turns
+    faults: CrashAfter = field(default_factory=CrashAfter)
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
         await self.turns.wait()

@@ -12,6 +12,7 @@ from ballast_api.cxlblade import CXLBlade, Reservation
 from ballast_cxl.controller.liveness import Nodes
 from ballast_cxl.controller.settings import Settings
 from ballast_cxl.fabric.connect import Fabrics
+from ballast_cxl.fabric.shared import Shared
 from ballast_cxl.grid import Grid
 from ballast_cxl.ledger import book
 from ballast_cxl.ledger.quota import Quotas
@@ -58,7 +59,8 @@ class World:
     _blades: dict[str, tuple[str, CXLBlade]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.client, self.learn)
+        self.store = Store(self.client, self.learn, lambda name: self.cache.get(CXL_BLADE, "", name))
+        self._ledgers = Shared(lambda: self.client.list(CXL_BLADE))
         self.quotas = Quotas(self.client)
         self.nodes = Nodes(self.client, self.settings.drivers_namespace, self.settings.node_lost_seconds)
         self.fabrics = Fabrics(
@@ -99,7 +101,7 @@ class World:
             stored = await self.client.get(CXL_BLADE, None, known.blade.metadata.name)
             if stored and (held := _holding([CXLBlade.model_validate(stored)], uid)):
                 return held
-        return _holding([CXLBlade.model_validate(obj) for obj in await self.client.list(CXL_BLADE)], uid)
+        return _holding([CXLBlade.model_validate(obj) for obj in await self._ledgers.now()], uid)
 
     def attachments(self, uid: str) -> list[CXLAttachment]:
         """CXLAttachments of a region as last seen, by node."""
@@ -136,19 +138,24 @@ class World:
         await self._edit(resource, obj, lambda names: [name for name in names if name not in finalizers])
 
     async def _edit(self, resource: Resource, obj: Object, change: Callable[[list[str]], list[str]]) -> None:
-        """Change the list of finalizers by compare-and-swap, since others put theirs there too."""
+        """Change the list of finalizers by compare-and-swap, since others put theirs there too.
+
+        obj: as last seen; where that is old, it is read again.
+        """
         meta = obj["metadata"]
-        for attempt in range(1, ATTEMPTS + 1):
-            stored = await self.client.get(resource, meta.get("namespace"), meta["name"])
+        for attempt in range(ATTEMPTS + 1):
+            stored = await self.client.get(resource, meta.get("namespace"), meta["name"]) if attempt else obj
             if stored is None or stored["metadata"]["uid"] != meta["uid"]:
                 return
             names = stored["metadata"].get("finalizers", [])
             wanted = list(dict.fromkeys(change(names)))
-            if wanted == names:
+            if wanted == names and attempt:
                 return
-            stored["metadata"]["finalizers"] = wanted
+            if wanted == names:
+                continue
+            body = stored | {"metadata": stored["metadata"] | {"finalizers": wanted}}
             try:
-                written = await self.client.update(resource, stored)
+                written = await self.client.update(resource, body)
             except ApiError as error:
                 if error.not_found:
                     return

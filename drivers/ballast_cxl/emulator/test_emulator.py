@@ -19,8 +19,8 @@ from ballast_cxl.emulator.service import application
 from ballast_cxl.emulator.state import read
 from ballast_cxl.fabric.cfm import Cfm
 from ballast_cxl.fabric.http import Service
-from ballast_cxl.fabric.interface import Declined, Fabric, Unreachable
-from ballast_cxl.fabric.redfish import Redfish
+from ballast_cxl.fabric.interface import Declined, Fabric, Link, Unreachable, link_of, made_of
+from ballast_cxl.fabric.redfish import Hardware, Redfish
 
 MIB = 1 << 20
 LAYOUT = BladeLayout.parse("b0=2x8x1,ports=4")
@@ -34,7 +34,7 @@ class Running:
     def __init__(self, root: Path, appliance: Appliance, base: str, credentials: tuple[str, str] | None) -> None:
         self.root, self.appliance, self.base = root, appliance, base
         self.services = [Service(base, 2.0, 0.5, credentials) for _ in range(2)]
-        self.redfish = Redfish(self.services[0], "b0")
+        self.redfish = Redfish(self.services[0], "b0", Hardware(self.services[0]))
         self.cfm = Cfm(self.services[1], "a0", "b0", self.redfish)
 
     def blocks(self, *rows: int) -> list[str]:
@@ -42,7 +42,7 @@ class Running:
 
     async def composed(self, fabric: Fabric, *rows: int) -> str:
         await fabric.compose(self.blocks(*rows))
-        found = (await fabric.look()).made_of(self.blocks(*rows))
+        found = made_of(await fabric.memories(), self.blocks(*rows))
         assert found
         return found.id
 
@@ -83,7 +83,7 @@ async def test_a_region_is_composed_seen_by_two_hosts_cut_off_and_freed(start: S
     assert [file.stat().st_size for file in files] == [4 * MIB, 4 * MIB]
     assert files[1].read_bytes()[:5] == b"hello"
     for link in reversed(seen.links):  # the second connection first, which CFM takes for none
-        await fabric.unassign(memory, link.port)
+        await fabric.unassign(link)
     assert not any(file.exists() for file in files)
     await fabric.free(memory)
     after = await fabric.look()
@@ -126,8 +126,8 @@ async def test_an_id_that_begins_another_one_is_not_taken_for_it(start: Start) -
     assert eleven.startswith("b0-m1") and ten.startswith("b0-m1")
     await running.cfm.assign(ten, "b0-p001")
     with pytest.raises(Declined):
-        await running.cfm.unassign("b0-m1", "b0-p000")
-    assert (await running.cfm.look()).link(ten, "b0-p001")
+        await running.cfm.unassign(Link("", "b0-m1", "b0-p000", ""))
+    assert link_of(await running.cfm.links(), ten, "b0-p001")
 
 
 async def test_a_lost_answer_is_found_by_looking(start: Start) -> None:
@@ -135,7 +135,7 @@ async def test_a_lost_answer_is_found_by_looking(start: Start) -> None:
     running.appliance.faults.add(Fault("compose", "lost"))
     with pytest.raises(Unreachable):
         await running.cfm.compose(running.blocks(0))
-    assert (await running.cfm.look()).made_of(running.blocks(0))
+    assert made_of(await running.cfm.memories(), running.blocks(0))
 
 
 async def test_an_appliance_that_is_silent_is_left_alone_for_a_while(start: Start) -> None:

@@ -6,10 +6,10 @@ port with them (a compose whose port fails is a leak, 206), ports are assigned a
 looked up in Redfish, by whole ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ballast_cxl.fabric.http import Service
-from ballast_cxl.fabric.interface import Declined, Inventory
+from ballast_cxl.fabric.interface import Declined, Inventory, Link, Memory, link_of
 from ballast_cxl.fabric.redfish import Redfish
 
 
@@ -23,21 +23,34 @@ class Cfm:
     async def look(self) -> Inventory:
         return await self._truth.look()
 
-    async def compose(self, blocks: Sequence[str]) -> None:
-        await self._service.call("compose", "PUT", self._memory, {"memoryResources": list(blocks)})
+    async def ids(self, numbers: Collection[int]) -> list[str]:
+        return await self._truth.ids(numbers)
+
+    async def memories(self) -> Sequence[Memory]:
+        return await self._truth.memories()
+
+    async def memory(self, name: str) -> Memory | None:
+        return await self._truth.memory(name)
+
+    async def links(self) -> Sequence[Link]:
+        return await self._truth.links()
+
+    async def compose(self, blocks: Sequence[str]) -> str | None:
+        answer, _ = await self._service.call("compose", "PUT", self._memory, {"memoryResources": list(blocks)})
+        return str(answer["id"]) if isinstance(answer, dict) and "id" in answer else None
 
     async def assign(self, memory: str, port: str) -> None:
         await self._operate(memory, port, "assign")
 
-    async def unassign(self, memory: str, port: str) -> None:
+    async def unassign(self, link: Link) -> None:
         """By CFM, and where its first connection was not the one that was meant, by Redfish."""
         try:
-            await self._operate(memory, port, "unassign")
+            await self._operate(link.memory, link.port, "unassign")
         except Declined:
-            link = (await self._truth.look()).link(memory, port)
-            if link is None:
+            still = link_of(await self._truth.links(), link.memory, link.port)
+            if still is None:
                 raise
-            await self._truth.cut(link)
+            await self._truth.unassign(still)
 
     async def free(self, memory: str) -> None:
         await self._service.call("free", "DELETE", f"{self._memory}/{memory}")

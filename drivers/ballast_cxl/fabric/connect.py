@@ -7,7 +7,7 @@ from ballast_api.cxlblade import CXLBlade, Protocol
 from ballast_cxl.fabric.cfm import Cfm
 from ballast_cxl.fabric.http import Service
 from ballast_cxl.fabric.interface import Fabric, Unreachable
-from ballast_cxl.fabric.redfish import Redfish
+from ballast_cxl.fabric.redfish import Hardware, Redfish
 from ballast_cxl.resources import SECRET
 from ballast_operator.cluster.client import Client
 
@@ -23,6 +23,9 @@ class Fabrics:
     seconds: float
     rest: float
     _made: dict[str, tuple[object, Fabric]] = field(default_factory=dict)
+    _hardware: dict[tuple[str, Credentials], Hardware] = field(
+        default_factory=dict
+    )  # by address of its Redfish service
 
     async def of(self, blade: CXLBlade) -> Fabric:
         """The client of one blade; a new one when its address or its credentials changed. Raises Unreachable."""
@@ -39,13 +42,18 @@ class Fabrics:
         return client
 
     async def close(self) -> None:
-        for _, client in self._made.values():
-            await client.close()
+        for made in [client for _, client in self._made.values()] + list(self._hardware.values()):
+            await made.close()
         self._made.clear()
+        self._hardware.clear()
 
     def _connect(self, blade: CXLBlade, credentials: Credentials) -> Fabric:
         appliance = blade.spec.appliance
-        redfish = Redfish(self._service(appliance.redfish_url or appliance.url, credentials), blade.spec.blade)
+        base = appliance.redfish_url or appliance.url
+        if (base, credentials) not in self._hardware:
+            self._hardware[base, credentials] = Hardware(self._service(base, credentials))
+        hardware = self._hardware[base, credentials]
+        redfish = Redfish(self._service(base, credentials), blade.spec.blade, hardware)
         if appliance.protocol is Protocol.REDFISH:
             return redfish
         return Cfm(self._service(appliance.url, credentials), appliance.name, blade.spec.blade, redfish)

@@ -1,10 +1,15 @@
-"""What a blade can be asked. Four verbs that change something, and one look that says what is so.
+"""What a blade can be asked. Four verbs that change something, and looks that say what is so.
 
-None of the verbs is idempotent at the appliances there are, and an answer may be lost. So a verb returns nothing: its
-caller writes its wish down first, calls, and looks. What the look says counts, not what the call said.
+None of the verbs is idempotent at the appliances there are, and an answer may be lost. So a verb proves nothing: its
+caller writes its wish down first, calls, and looks. What the look says counts, not what the call said; that may say
+where to look.
+
+A look is at what concerns its caller alone: one memory, or the connections, of which there are as many as ports in
+use. Each begins after it was asked for, though several who ask at the same time may share one; nobody is ever told
+what was so before he asked. Only the blocks, which are hardware, are remembered for a while.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,9 +60,19 @@ class Link:
     serial: str
 
 
+def made_of(memories: Iterable[Memory], blocks: Collection[str]) -> Memory | None:
+    """The memory that has exactly these blocks."""
+    return next((memory for memory in memories if memory.blocks == frozenset(blocks)), None)
+
+
+def link_of(links: Iterable[Link], memory: str, port: str) -> Link | None:
+    """The connection of a memory to a port, by whole ids: at some appliances one id may be a part of another."""
+    return next((link for link in links if (link.memory, link.port) == (memory, port)), None)
+
+
 @dataclass(frozen=True)
 class Inventory:
-    """All of a blade at one time."""
+    """All of a blade."""
 
     blocks: Sequence[Block]
     memories: Sequence[Memory]
@@ -87,35 +102,35 @@ class Inventory:
         return [by_number[number] for number in sorted(numbers)]
 
     def memory(self, name: str) -> Memory | None:
-        """By its id, whole: at some appliances one id may be a part of another."""
         return next((memory for memory in self.memories if memory.id == name), None)
-
-    def made_of(self, ids: Collection[str]) -> Memory | None:
-        """The memory that has exactly these blocks."""
-        return next((memory for memory in self.memories if memory.blocks == frozenset(ids)), None)
-
-    def holders(self, ids: Collection[str]) -> list[Memory]:
-        """Memories that have any of these blocks."""
-        return [memory for memory in self.memories if not memory.blocks.isdisjoint(ids)]
-
-    def link(self, memory: str, port: str) -> Link | None:
-        return next((link for link in self.links if (link.memory, link.port) == (memory, port)), None)
 
 
 class Fabric(Protocol):
     """One blade. Every method raises Unreachable or Declined."""
 
     async def look(self) -> Inventory:
-        """What is so now."""
+        """All that is so now; for comparing, since it costs as much as there is on the blade."""
 
-    async def compose(self, blocks: Sequence[str]) -> None:
-        """Make one memory of exactly these resource blocks, connected to nobody."""
+    async def ids(self, numbers: Collection[int]) -> list[str]:
+        """The appliance's ids of some blocks, in order of their numbers."""
+
+    async def memories(self) -> Sequence[Memory]:
+        """All memories of the blade."""
+
+    async def memory(self, name: str) -> Memory | None:
+        """One memory, by its whole id."""
+
+    async def links(self) -> Sequence[Link]:
+        """All connections of the blade."""
+
+    async def compose(self, blocks: Sequence[str]) -> str | None:
+        """Make one memory of exactly these resource blocks, connected to nobody; the id that was told, if one was."""
 
     async def assign(self, memory: str, port: str) -> None:
         """Connect a memory to a port."""
 
-    async def unassign(self, memory: str, port: str) -> None:
-        """Cut a port off from a memory."""
+    async def unassign(self, link: Link) -> None:
+        """Cut a port off from a memory: this connection, which a look showed, and no other."""
 
     async def free(self, memory: str) -> None:
         """Take a memory that nobody is connected to apart."""

@@ -113,6 +113,8 @@ def begin(book: CXLBladeStatus, actor: Actor, uid: str, operation: str) -> CXLBl
         raise Busy(f"{_name(entry)} is composed already, as memory {entry.memory_id}", 0.0)
     if entry.operation and entry.deadline and (left := (parse_time(entry.deadline) - actor.now).total_seconds()) > 0:
         raise Busy(f"{entry.holder} is at {entry.operation} of {entry.namespace}/{entry.name}", left)
+    if operation == "Free":
+        _may_be_freed(entry)
     return _change(book, entry, operation=operation, holder=actor.name, deadline=_deadline(actor))
 
 
@@ -184,18 +186,28 @@ def detached(book: CXLBladeStatus, actor: Actor, uid: str, node: str) -> CXLBlad
     return ended(book, actor, uid, attachments=[a for a in entry.attachments if a.node != node])
 
 
-def forgotten(book: CXLBladeStatus, uid: str) -> CXLBladeStatus:
-    """The appliance was seen without the memory, as after a power cycle: its bytes are lost, its id means nothing."""
+def forgotten(book: CXLBladeStatus, uid: str, memory_id: str | None) -> CXLBladeStatus:
+    """The appliance was seen without the memory, as after a power cycle: its bytes are lost, its id means nothing.
+
+    memory_id: what was looked for. Raises Busy if the region has another by now, of which that says nothing.
+    """
     entry = _need(book, uid)
+    if entry.memory_id != memory_id:
+        raise Busy(f"{_name(entry)} was composed anew, as memory {entry.memory_id}", 0.0)
     state = ReservationState.LOST if entry.state is ReservationState.COMPOSED else entry.state
     return _change(book, entry, state=state, memory_id=None, zeroed=False)
 
 
-def retire(book: CXLBladeStatus, uid: str, now: datetime) -> CXLBladeStatus:
-    """The region is given up: nobody new is connected for use, and its bytes are to be overwritten."""
+def retire(book: CXLBladeStatus, uid: str, now: datetime, *, let_go: bool = False) -> CXLBladeStatus:
+    """The region is given up: nobody new is connected for use, and its bytes are to be overwritten.
+
+    let_go: an administrator says so, of one in quarantine, whose bytes nobody else may give up.
+    """
     entry = _need(book, uid)
     if entry.state is ReservationState.SCRUBBING:
         return book
+    if entry.state is ReservationState.QUARANTINED and not let_go:
+        raise Refused("Quarantined", f"{_name(entry)} is in quarantine; see releaseQuarantined of its blade")
     if entry.state is ReservationState.RESERVED:
         raise Refused("Composing", f"{_name(entry)} was never composed, so there is nothing to overwrite; free it")
     if any(a.state not in (AttachmentState.DETACHING, AttachmentState.FENCED) for a in entry.attachments):
@@ -204,11 +216,13 @@ def retire(book: CXLBladeStatus, uid: str, now: datetime) -> CXLBladeStatus:
     return _change(book, entry, **changes)
 
 
-def zeroed(book: CXLBladeStatus, uid: str) -> CXLBladeStatus:
-    """Every byte was overwritten and read back as zero."""
+def zeroed(book: CXLBladeStatus, uid: str, generation: int) -> CXLBladeStatus:
+    """Every byte was overwritten and read back as zero. generation: of the connection by which that was done."""
     entry = _need(book, uid)
     if entry.state is not ReservationState.SCRUBBING:
         raise Refused(_STATE_REASONS[entry.state], f"{_name(entry)} is {entry.state.value}, so zeros prove nothing")
+    if generation not in {a.generation for a in entry.attachments}:
+        raise Refused("Scrubbing", f"{_name(entry)} has connection {generation} no more, so its zeros prove nothing")
     book = _turn(book)
     return _change(book, entry, zeroed=True, generation=book.epoch)
 
@@ -218,11 +232,7 @@ def freed(book: CXLBladeStatus, actor: Actor, uid: str) -> CXLBladeStatus:
     entry = _need(book, uid)
     if entry.holder != actor.name:
         raise Busy(f"{entry.operation or 'freeing'} of {_name(entry)} was taken over", 0.0)
-    if entry.attachments:
-        raise Refused("Detaching", f"{_name(entry)} is still connected to nodes; it cannot be freed")
-    never_composed = entry.state is ReservationState.RESERVED and entry.memory_id is None
-    if not never_composed and not (entry.state is ReservationState.SCRUBBING and entry.zeroed):
-        raise Refused("Scrubbing", f"{_name(entry)} was not overwritten with zeros; it cannot be freed")
+    _may_be_freed(entry)
     return _turn(book).model_copy(update={"reservations": [e for e in book.reservations if e.uid != uid]})
 
 
@@ -300,6 +310,14 @@ def _need(book: CXLBladeStatus, uid: str) -> Reservation:
     if entry is None:
         raise Refused("Deleting", f"region {uid} has no entry in the ledger of this blade any more")
     return entry
+
+
+def _may_be_freed(entry: Reservation) -> None:
+    if entry.attachments:
+        raise Refused("Detaching", f"{_name(entry)} is still connected to nodes; it cannot be freed")
+    never_composed = entry.state is ReservationState.RESERVED and entry.memory_id is None
+    if not never_composed and not (entry.state is ReservationState.SCRUBBING and entry.zeroed):
+        raise Refused("Scrubbing", f"{_name(entry)} was not overwritten with zeros; it cannot be freed")
 
 
 def _turn(book: CXLBladeStatus) -> CXLBladeStatus:

@@ -50,10 +50,12 @@ class Wish:
 
 @dataclass
 class Store:
-    """The ledgers, as the API server holds them. written: called with each blade that was changed here."""
+    """The ledgers, as the API server holds them. learned: called with each blade that the API server told us of; known:
+    the newest that anybody told us of, if one is."""
 
     client: Client
-    written: Callable[[Object], None]
+    learned: Callable[[Object], None]
+    known: Callable[[str], Object | None] = lambda _: None
     _turns: dict[str, asyncio.Lock] = field(default_factory=dict)
     _wishes: dict[str, list[Wish]] = field(default_factory=dict)
 
@@ -66,7 +68,9 @@ class Store:
 
         Changes of one process take turns, so only other processes are in the way; those that wait for the same turn are
         written at once, one after the other in the ledger, so that a blade that many regions want is not written for
-        each of them alone. Raises ApiError (conflict) when others were faster every time.
+        each of them alone. The ledger is not read first if one is known: if it is old, the API server refuses the
+        write. But where nothing is written nobody checks, so none is refused, or done already, by what is only known.
+        Raises ApiError (conflict) when others were faster every time.
         """
         wish = Wish(step, asyncio.get_running_loop().create_future())
         wishes = self._wishes.setdefault(blade, [])
@@ -88,20 +92,26 @@ class Store:
                 wish.refuse(error)
 
     async def _commit(self, blade: str, wishes: list[Wish]) -> None:
+        known = self.known(blade)
         for attempt in range(1, ATTEMPTS + 1):
-            stored = await self._fetch(blade)
+            stored = known or await self._fetch(blade)
             before = CXLBlade.model_validate(stored)
             after, refused = _taken(before, wishes)
+            if known and after == before.status:
+                known = None
+                continue
             if after != before.status:
                 body = stored | {"status": dumped(with_totals(before, after))}
                 try:
                     stored = await self.client.update(CXL_BLADE, body, "status")
                 except ApiError as error:
-                    if not error.conflict or attempt == ATTEMPTS:
+                    gone = known and error.not_found
+                    if not (gone or error.conflict) or attempt == ATTEMPTS:
                         raise
+                    known = None
                     CONFLICTS.inc()
                     continue
-                self.written(stored)
+                self.learned(stored)
             for wish, why in refused:
                 wish.refuse(why)
             found = CXLBlade.model_validate(stored)
@@ -113,6 +123,7 @@ class Store:
         found = await self.client.get(CXL_BLADE, None, blade)
         if found is None:
             raise Gone(f"CXLBlade {blade} does not exist; the regions on it cannot be looked after")
+        self.learned(found)
         return found
 
 

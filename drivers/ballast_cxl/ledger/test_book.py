@@ -27,6 +27,17 @@ def composed(uid: str = "u1") -> CXLBladeStatus:
     return book.composed(reserved(uid), ME, uid, "m0")
 
 
+def scrubbed() -> CXLBladeStatus:
+    """Overwritten by a node that is still connected."""
+    status = book.retire(composed(), "u1", NOW)
+    status = book.attached(book.attach(status, ME, "u1", "n1", "p0", scrub=True), ME, "u1", "n1")
+    return book.zeroed(status, "u1", entry(status).attachments[0].generation)
+
+
+def cut_off(status: CXLBladeStatus) -> CXLBladeStatus:
+    return book.detached(book.detach(status, ME, "u1", "n1", fence=False), ME, "u1", "n1")
+
+
 def entry(status: CXLBladeStatus, uid: str = "u1") -> Any:
     found = book.find(status, uid)
     assert found is not None
@@ -34,7 +45,7 @@ def entry(status: CXLBladeStatus, uid: str = "u1") -> Any:
 
 
 def test_a_held_block_is_refused_whatever_the_state_of_its_holder() -> None:
-    states = [reserved(), composed(), book.quarantine(composed(), "u1", "x"), book.forgotten(composed(), "u1")]
+    states = [reserved(), composed(), book.quarantine(composed(), "u1", "x"), book.forgotten(composed(), "u1", "m0")]
     states.append(book.retire(composed(), "u1", NOW))
     for status in states:
         with pytest.raises(book.Overlap, match=r"held by a/u1"):
@@ -68,7 +79,7 @@ def test_a_port_carries_one_region() -> None:
         book.attach(status, ME, "u2", "n1", "p0", scrub=False)
 
 
-@pytest.mark.parametrize("change", [book.forgotten, lambda b, u: book.quarantine(b, u, "x")])
+@pytest.mark.parametrize("change", [lambda b, u: book.forgotten(b, u, "m0"), lambda b, u: book.quarantine(b, u, "x")])
 def test_what_is_not_composed_is_not_attached(change: Any) -> None:
     with pytest.raises(book.Refused):
         book.attach(change(composed(), "u1"), ME, "u1", "n1", "p0", scrub=False)
@@ -81,22 +92,50 @@ def test_a_region_in_use_is_not_given_up() -> None:
 
 
 def test_nothing_that_was_composed_is_freed_before_it_is_zeros() -> None:
-    status = book.begin(book.retire(composed(), "u1", NOW), ME, "u1", "Free")
-    with pytest.raises(book.Refused, match="not overwritten with zeros"):
-        book.freed(status, ME, "u1")
-    status = book.begin(book.zeroed(book.retire(composed(), "u1", NOW), "u1"), ME, "u1", "Free")
+    for status in (composed(), book.retire(composed(), "u1", NOW), book.quarantine(scrubbed(), "u1", "x")):
+        with pytest.raises(book.Refused, match=r"not overwritten with zeros|still connected"):
+            book.begin(status, ME, "u1", "Free")
+    with pytest.raises(book.Refused, match="still connected"):
+        book.begin(scrubbed(), ME, "u1", "Free")
+    status = book.begin(cut_off(scrubbed()), ME, "u1", "Free")
     assert book.freed(status, ME, "u1").reservations == []
+    lost = book.forgotten(status, "u1", "m0")  # in the middle of it
+    with pytest.raises(book.Refused, match="not overwritten with zeros"):
+        book.freed(lost, ME, "u1")
+
+
+def test_only_an_administrator_gives_up_what_is_in_quarantine() -> None:
+    status = book.quarantine(composed(), "u1", "Retained")
+    with pytest.raises(book.Refused, match="is in quarantine"):
+        book.retire(status, "u1", NOW)
+    assert entry(book.retire(status, "u1", NOW, let_go=True)).state is ReservationState.SCRUBBING
+
+
+def test_zeros_that_a_former_connection_wrote_prove_nothing() -> None:
+    status = book.retire(composed(), "u1", NOW)
+    status = book.attached(book.attach(status, ME, "u1", "n1", "p0", scrub=True), ME, "u1", "n1")
+    former = entry(status).attachments[0].generation
+    status = book.attach(cut_off(status), ME, "u1", "n1", "p0", scrub=True)
+    with pytest.raises(book.Refused, match=f"has connection {former} no more"):
+        book.zeroed(status, "u1", former)
+
+
+def test_a_memory_that_was_not_found_says_nothing_of_the_one_that_came_after_it() -> None:
+    status = book.forgotten(book.retire(composed(), "u1", NOW), "u1", "m0")
+    status = book.composed(book.begin(status, ME, "u1", "Compose"), ME, "u1", "m1")
+    with pytest.raises(book.Busy, match="composed anew, as memory m1"):
+        book.forgotten(status, "u1", "m0")
 
 
 def test_losing_the_memory_while_it_is_overwritten_begins_anew() -> None:
-    status = book.forgotten(book.zeroed(book.retire(composed(), "u1", NOW), "u1"), "u1")
+    status = book.forgotten(scrubbed(), "u1", "m0")
     assert (entry(status).state, entry(status).zeroed) == (ReservationState.SCRUBBING, False)
 
 
 def test_zeros_of_a_region_in_quarantine_prove_nothing() -> None:
-    status = book.quarantine(book.retire(composed(), "u1", NOW), "u1", "fence failed")
-    with pytest.raises(book.Refused):
-        book.zeroed(status, "u1")
+    status = book.quarantine(scrubbed(), "u1", "fence failed")
+    with pytest.raises(book.Refused, match="zeros prove nothing"):
+        book.zeroed(status, "u1", entry(status).attachments[0].generation)
 
 
 def test_each_connection_has_a_number_of_its_own() -> None:
@@ -222,9 +261,19 @@ class Races(RuleBasedStateMachine):
     @rule(read=consumes(reads), which=st.integers(0, 9))
     def scrub(self, read: CXLBladeStatus, which: int) -> None:
         found = self.pick(self.status, which, ReservationState.SCRUBBING, memory=True)
-        if found:
-            self.dirty -= set(found.blocks)
-            self.write(lambda status: book.zeroed(status, found.uid))
+        if found is None:
+            return
+        self.dirty -= set(found.blocks)
+        try:
+            status = book.attach(self.status, self.actor(0), found.uid, "n1", f"p-{found.uid}", scrub=True)
+        except (book.Busy, book.Refused):
+            return
+        status = book.attached(status, self.actor(0), found.uid, "n1")
+        connection = book.port_of(entry(status, found.uid), "n1")
+        assert connection
+        status = book.zeroed(status, found.uid, connection.generation)
+        status = book.detach(status, self.actor(0), found.uid, "n1", fence=False)
+        self.status = book.detached(status, self.actor(0), found.uid, "n1")
 
     @rule(read=consumes(reads), who=st.integers(0, 2), which=st.integers(0, 9), dies=st.booleans())
     def free(self, read: CXLBladeStatus, who: int, which: int, dies: bool) -> None:
@@ -234,7 +283,7 @@ class Races(RuleBasedStateMachine):
         found = candidates[which % len(candidates)]
         try:
             begun = book.begin(read, actor, found.uid, "Free")
-        except book.Busy:
+        except (book.Busy, book.Refused):
             return
         if not self.commit(read, begun):
             return

@@ -19,6 +19,7 @@ class Server:
     def __init__(self, conflicts: int = 0) -> None:
         self.conflicts, self.writes, self.reads = conflicts, 0, 0
         self.broken: Exception | None = None
+        self.gone = False
         geometry = Geometry(channels=1, blocks_per_channel=64, block_size="1Mi")
         status = CXLBladeStatus(geometry=geometry).model_dump(by_alias=True, exclude_none=True, mode="json")
         spec = {"appliance": {"name": "a0", "url": "http://appliance:80"}, "blade": "b0"}
@@ -33,12 +34,14 @@ class Server:
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
         await asyncio.sleep(0.01)
         self.reads += 1
-        return copy.deepcopy(self.blade) if name == "b0" else None
+        return copy.deepcopy(self.blade) if name == "b0" and not self.gone else None
 
     async def update(self, resource: Resource, obj: Object, subresource: str) -> Object:
         await asyncio.sleep(0.01)
         if self.broken:
             raise self.broken
+        if self.gone:
+            raise ApiError(404, "NotFound", "b0 not found")
         if self.conflicts:
             self.conflicts -= 1
             self._store(self.blade)
@@ -54,8 +57,16 @@ class Server:
 
 
 def store(server: Server) -> tuple[Store, list[Object]]:
+    """One that reads every ledger first; and what it told."""
     told: list[Object] = []
     return Store(server, told.append), told  # type: ignore[arg-type]
+
+
+def knowing(server: Server) -> Store:
+    """One that remembers the newest ledger that it was told of."""
+    found: Store = Store(server, lambda obj: told.append(obj), lambda _: told[-1])  # type: ignore[arg-type]
+    told = [copy.deepcopy(server.blade)]
+    return found
 
 
 def reserve(block: int) -> "Reserve":
@@ -93,7 +104,8 @@ async def test_changes_that_wait_are_written_at_once_and_each_sees_its_own() -> 
     server = Server()
     ledger, told = store(server)
     found = await asyncio.gather(*(ledger.change("b0", reserve(block)) for block in range(8)))
-    assert server.writes == len(told) == 2, "the first, and the seven that waited meanwhile"
+    assert server.writes == server.reads == 2, "the first, and the seven that waited meanwhile"
+    assert told[-1] == server.blade
     assert [blocks(blade) for blade in found] == [list(range(block + 1)) for block in range(8)]
     assert len(CXLBlade.model_validate(server.blade).status.reservations) == 8
 
@@ -158,6 +170,58 @@ async def test_a_change_that_changes_nothing_writes_nothing_and_a_blade_that_is_
     server = Server()
     ledger, told = store(server)
     await ledger.change("b0", lambda blade: blade.status)
-    assert (server.writes, told) == (0, [])
+    assert (server.writes, told) == (0, [server.blade])
     with pytest.raises(Gone, match="CXLBlade b9 does not exist"):
         await ledger.change("b9", reserve(0))
+
+
+async def test_a_ledger_that_is_known_is_not_read_before_it_is_written() -> None:
+    server = Server()
+    ledger = knowing(server)
+    found = await asyncio.gather(*(ledger.change("b0", reserve(block)) for block in range(8)))
+    assert (server.writes, server.reads) == (2, 0)
+    assert [blocks(blade) for blade in found] == [list(range(block + 1)) for block in range(8)]
+    assert len(CXLBlade.model_validate(server.blade).status.reservations) == 8
+
+
+async def test_what_is_known_and_old_writes_nothing() -> None:
+    server = Server()
+    ledger, other = knowing(server), store(server)[0]
+    await other.change("b0", reserve(1))
+    step = reserve(2)
+    assert blocks(await ledger.change("b0", step)) == [1, 2]
+    assert (step.ran, server.writes) == (2, 2)
+
+
+async def test_what_is_known_and_old_refuses_nobody() -> None:
+    """Block 1 was free again before anybody asked."""
+    server = Server()
+    before = copy.deepcopy(server.blade)
+    ledger, other = knowing(server), store(server)[0]
+    await ledger.change("b0", reserve(1))
+    await other.change("b0", lambda _: CXLBlade.model_validate(before).status)
+    assert blocks(await ledger.change("b0", reserve(1))) == [1]
+    with pytest.raises(book.Refused, match="block 1 is taken"):
+        await ledger.change("b0", reserve(1))
+
+
+async def test_what_is_known_and_old_does_not_say_that_something_is_done_already() -> None:
+    server = Server()
+    before = copy.deepcopy(server.blade)
+    ledger, other = knowing(server), store(server)[0]
+    await ledger.change("b0", reserve(1))
+    await other.change("b0", lambda _: CXLBlade.model_validate(before).status)
+
+    def once(blade: CXLBlade) -> CXLBladeStatus:
+        return blade.status if 1 in book.held(blade.status) else reserve(1)(blade)
+
+    assert blocks(await ledger.change("b0", once)) == [1]
+    assert book.held(CXLBlade.model_validate(server.blade).status) == {1}
+
+
+async def test_a_blade_that_is_known_and_gone_is_told() -> None:
+    server = Server()
+    ledger = knowing(server)
+    server.gone = True
+    with pytest.raises(Gone):
+        await ledger.change("b0", reserve(0))

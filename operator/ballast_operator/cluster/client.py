@@ -7,7 +7,8 @@ drop fields that this version of the client does not know. Every write names its
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
@@ -23,6 +24,12 @@ from ballast_operator.cluster.errors import ApiError
 from ballast_operator.cluster.faults import CrashAfter
 from ballast_operator.objects import Object
 from ballast_operator.resources import Resource, resource_of
+
+
+def proxy_for(address: str) -> str | None:
+    """The environment's proxy for an address, or None."""
+    url = urlsplit(address)
+    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
 
 
 class NoCredentials(Exception):
@@ -60,6 +67,8 @@ class Client:
             except ConfigException as error:
                 raise NoCredentials(f"no cluster to talk to: {error}; set KUBECONFIG") from error
             namespace = current["context"].get("namespace") or namespace
+        configuration.proxy = configuration.proxy or proxy_for(configuration.host)
+        configuration.client_session_kwargs = {"trust_env": False}  # read for each request, in a thread, otherwise
         api = ApiClient(configuration)
         api.user_agent = user_agent
         return cls(api, namespace)
