@@ -8,7 +8,7 @@ import pytest
 
 from e2e.support.api_server import CRD
 from e2e.support.chart import CHART, RELEASE, run_helm
-from e2e.support.kube import Kube
+from e2e.support.kube import Kube, is_true
 from e2e.support.operator import SYSTEM
 
 
@@ -20,7 +20,7 @@ def bare(cluster_kubeconfig: Path) -> Kube:
     kept = ["--reset-then-reuse-values"] if there else ["--set", "operator.replicas=0"]
     ours = ["--take-ownership", "--force-conflicts"]  # a CRD that somebody applied by hand
     run_helm(kube, "upgrade", "--install", RELEASE, str(CHART), "-n", SYSTEM, "--create-namespace", *kept, *ours)
-    kube.run("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    kube.until("crd", CRD, is_true("Established"), 30)
     return kube
 
 

@@ -23,9 +23,8 @@ METRICS: list[Object] = [
 
 @pytest.fixture
 def kinds(admin: Kube) -> Iterator[None]:
-    foreign.install(admin)
-    yield
-    foreign.remove(admin)
+    with foreign.installed(admin):
+        yield
 
 
 def everything(name: str = "tiny") -> Object:

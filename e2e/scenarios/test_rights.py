@@ -50,9 +50,8 @@ def used(entries: list[Object]) -> set[tuple[str, str]]:
 @pytest.fixture
 def foreign_kinds(admin: Kube) -> Iterator[None]:
     """Other projects' kinds, so that the rights on them can be used."""
-    foreign.install(admin)
-    yield
-    foreign.remove(admin)
+    with foreign.installed(admin):
+        yield
 
 
 @pytest.mark.e2e

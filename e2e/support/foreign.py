@@ -2,6 +2,8 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from e2e.cluster import shell, tools
 from e2e.cluster.build import ENVIRONMENT
 from e2e.cluster.steps import Steps
 from e2e.cluster.versions import LWS
-from e2e.support.kube import Kube, Object
+from e2e.support.kube import Kube, Object, is_true
 
 MODULES = {
     f"{LWS.requires}@v{LWS.version}": "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
@@ -39,7 +41,18 @@ def crds() -> list[Object]:
 def install(kube: Kube) -> None:
     for crd in crds():
         kube.apply(crd, server_side=True)
-        kube.run("wait", "--for=condition=Established", "--timeout=60s", f"crd/{crd['metadata']['name']}", seconds=70)
+        # `kubectl wait` fails where there are no conditions yet.
+        kube.until("crd", crd["metadata"]["name"], is_true("Established"), 60)
+
+
+@contextmanager
+def installed(kube: Kube) -> Iterator[None]:
+    """All of them for as long as the block lasts, and none afterwards, however far it came."""
+    try:
+        install(kube)
+        yield
+    finally:
+        remove(kube)
 
 
 def remove(kube: Kube) -> None:

@@ -107,7 +107,7 @@ def eventually(holds: Callable[[], Any], seconds: float, what: Callable[[], str]
 
 def condition(obj: Mapping[str, Any], name: str) -> Object:
     """The condition of this type; {} if there is none."""
-    found = [c for c in obj.get("status", {}).get("conditions", []) if c["type"] == name]
+    found = [c for c in obj.get("status", {}).get("conditions") or [] if c["type"] == name]
     return found[0] if found else {}
 
 

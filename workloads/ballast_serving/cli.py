@@ -114,7 +114,7 @@ def cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
 
 def _hold(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engines", required=True, metavar="HOST:PORT", help="headless Service of the engines")
-    parser.add_argument("--service", default="", metavar="HOST:PORT", help="the address that clients use")
+    parser.add_argument("--service", default="", metavar="HOST:PORT", help="routers that take over what is held")
     parser.add_argument("--policy", default="PrefixAware", help="PrefixAware, SessionAware, LeastLoaded or RoundRobin")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--status-port", type=int, default=8080)

@@ -71,7 +71,7 @@ class Engines:
     resolve: Resolve = resolve
     known: dict[str, Engine] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None
-    over: bool = False  # none will ever be ready again
+    over: bool = False  # nobody waits here for one any longer
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -84,7 +84,7 @@ class Engines:
         return min(choice, key=lambda engine: (engine.in_flight, engine.address), default=None)
 
     async def wait_ready(self, timeout: float) -> bool:
-        """Wait until an engine is ready, at most `timeout` seconds."""
+        """Wait until an engine is ready, at most `timeout` seconds, and not beyond `give_up`."""
         if self.ready:
             return True
         with contextlib.suppress(TimeoutError):

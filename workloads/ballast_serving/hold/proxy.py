@@ -21,6 +21,7 @@ from ballast_serving.hold.metrics import Counts
 
 TRIES = 10
 PAUSE = 0.2  # seconds between tries
+HAND_OVER = 60.0  # seconds in which another router has to be there; one that takes the place of this one starts in less
 HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "content-length", "host",
@@ -63,6 +64,7 @@ class Proxy:
     counts: Counts
     limits: Limits = field(default_factory=Limits)
     api_key: str = ""
+    service: str = ""  # HOST:PORT of all routers that are ready
     closing: bool = False
     session: aiohttp.ClientSession | None = None
 
@@ -91,7 +93,7 @@ class Proxy:
         tried: set[str] = set()
         for attempt in range(TRIES):
             await self._held(deadline)
-            answer = await self._try(request, body, tried)
+            answer = await (self._try(request, body, tried) if self.engines.ready else self._hand_over(request, body))
             if answer is not None:
                 return answer
             self.counts.retries.inc()
@@ -107,8 +109,8 @@ class Proxy:
             raise Refusal(401, "the API key is missing or wrong; send it as Authorization: Bearer KEY")
 
     async def _held(self, deadline: float) -> None:
-        """Wait here while no engine is ready."""
-        if self.engines.ready:
+        """Wait here while no engine is ready, unless this router ends."""
+        if self.engines.ready or self.engines.over:
             return
         if self.counts.held >= self.limits.held:
             raise Refusal(
@@ -117,14 +119,26 @@ class Proxy:
         since = time.monotonic()
         self.counts.held += 1
         try:
-            if not await self.engines.wait_ready(deadline - since):
-                if self.engines.over:
-                    raise Refusal(503, "this model is no longer served here: its MoEServing was deleted")
+            if not await self.engines.wait_ready(deadline - since) and not self.engines.over:
                 waited = f"{self.limits.timeout:.0f} s"
                 raise Refusal(503, f"no engine became ready within {waited}; try again later", retry_after=30)
         finally:
             self.counts.held -= 1
             self.counts.waited(time.monotonic() - since)
+
+    async def _hand_over(self, request: web.Request, body: bytes) -> web.StreamResponse | None:
+        """Let another router hold it: this one would keep its node, or its namespace, for as long as it holds anything.
+        None once an engine is ready after all."""
+        end = time.monotonic() + HAND_OVER
+        while time.monotonic() < end and not self.engines.ready:
+            answer = await self._forward(request, body, f"http://{self.service}", set(), address=None)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(1)
+        if self.engines.ready:
+            return None
+        message = "this router ends, no engine is ready, and no other router is there; try again later"
+        raise Refusal(503, message, retry_after=30)
 
     async def _try(self, request: web.Request, body: bytes, tried: set[str]) -> web.StreamResponse | None:
         """Send it once. None where no engine answered anything, so that it may be sent again."""

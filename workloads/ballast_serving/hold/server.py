@@ -16,8 +16,6 @@ from ballast_serving.hold.engines import Engines, absolute
 from ballast_serving.hold.metrics import Counts
 from ballast_serving.hold.proxy import Limits, Proxy
 
-LOOK_EVERY = 1.0  # seconds between looks, of a router that drains, at whether its Service is there
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,7 +30,7 @@ class Plan:
     drain_timeout: float = 120
     propagation: float = 5
     api_key: str = ""
-    service: str = ""  # HOST:PORT that clients use; while the pod drains, its end is that of the whole serving
+    service: str = ""  # HOST:PORT that clients use: other routers, once this one ends
     balancer_port: int = 8100
 
 
@@ -45,7 +43,7 @@ class Router:
         self.counts = Counts()
         self.engines = Engines(absolute(host), int(port), plan.engine_status_port, on_change=self._engines_changed)
         self.balancer = Balancer(plan.policy, plan.balancer_port)
-        self.proxy = Proxy(self.engines, self.balancer, self.counts, plan.limits, plan.api_key)
+        self.proxy = Proxy(self.engines, self.balancer, self.counts, plan.limits, plan.api_key, plan.service)
         self.stop = asyncio.Event()
 
     def _engines_changed(self) -> None:
@@ -79,20 +77,11 @@ class Router:
         self.proxy.closing = True
         await asyncio.sleep(self.plan.propagation)
         await site.stop()
+        if self.plan.service:
+            await self.engines.give_up()
         deadline = time.monotonic() + self.plan.drain_timeout
-        looked = 0.0
         while self.counts.in_flight and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
-            if self.counts.held and time.monotonic() - looked > LOOK_EVERY:
-                looked = time.monotonic()
-                if await self._deleted():
-                    await self.engines.give_up()
-
-    async def _deleted(self) -> bool:
-        """Whether there will never be an engine again: the Service that clients use is gone, and not just this pod.
-        Held requests would keep the pod, and its namespace, for as long as they may be held."""
-        host, _, port = self.plan.service.rpartition(":")
-        return bool(host) and await self.engines.resolve(absolute(host), int(port)) == set()
 
     def _status_app(self) -> web.Application:
         app = web.Application()

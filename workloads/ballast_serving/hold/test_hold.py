@@ -144,7 +144,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", service: str = "", **limits: float
+    engines: int, *, policy: Policy = Policy.PREFIX_AWARE, api_key: str = "", others: bool = False, **limits: float
 ) -> AsyncIterator[Bench]:
     port, status_port = free_port(), free_port()
     fakes = [FakeEngine(f"127.0.1.{n + 1}", port, status_port) for n in range(engines)]
@@ -160,7 +160,7 @@ async def bench(
         drain_timeout=5,
         propagation=0.3,
         api_key=api_key,
-        service=service,
+        service=f"{fakes[-1].host}:{port}" if others else "",
         balancer_port=free_pair(),
     )
     router = Router(plan)
@@ -383,24 +383,44 @@ def test_a_service_is_asked_for_by_its_whole_name(tmp_path: Path) -> None:
     assert absolute("example.com", resolver) == "example.com"
 
 
-async def test_a_router_that_goes_with_its_serving_holds_nobody() -> None:
-    async with bench(1, service="front:80") as here:
+async def test_a_router_that_ends_hands_what_it_holds_to_another_one() -> None:
+    async with bench(2, others=True) as here:
+        other = here.engines[1]
         here.name()
         await until(lambda: not here.router.engines.known)
         asked = asyncio.create_task(here.ask())
         await until(lambda: here.router.counts.held == 1)
-        named, there = here.router.engines.resolve, {"10.0.0.1:80"}
-
-        async def resolve(host: str, port: int) -> set[str] | None:
-            return set(there) if host == "front" else await named(host, port)
-
-        here.router.engines.resolve = resolve
         here.router.stop.set()
-        await asyncio.sleep(2)
-        assert not asked.done()  # the pod goes, its serving stays: an engine may still come
-        there.clear()
-        status, body = await asyncio.wait_for(asked, 5)
-        assert (status, "was deleted" in str(body)) == (503, True)
+        status, body = await asyncio.wait_for(asked, 10)
+        assert (status, body["host"]) == (200, other.host)
+        assert here.router.counts.held == 0
+
+
+async def test_a_router_that_ends_with_no_other_there_holds_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ballast_serving.hold.proxy.HAND_OVER", 2.0)
+    async with bench(2, others=True) as here:
+        await here.engines[1].stop()
+        here.name()
+        await until(lambda: not here.router.engines.known)
+        asked = asyncio.create_task(here.ask())
+        await until(lambda: here.router.counts.held == 1)
+        here.router.stop.set()
+        status, body = await asyncio.wait_for(asked, 10)
+        assert (status, "no other router is there" in str(body)) == (503, True)
+
+
+async def test_a_router_that_ends_uses_an_engine_that_is_ready_after_all() -> None:
+    async with bench(2, others=True) as here:
+        await here.engines[1].stop()
+        here.name()
+        await until(lambda: not here.router.engines.known)
+        asked = asyncio.create_task(here.ask())
+        await until(lambda: here.router.counts.held == 1)
+        here.router.stop.set()
+        await until(lambda: here.router.engines.over)
+        here.name(here.engines[0])
+        status, body = await asyncio.wait_for(asked, 10)
+        assert (status, body["host"]) == (200, here.engines[0].host)
 
 
 async def test_a_name_without_addresses_is_told_apart_from_dns_that_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
