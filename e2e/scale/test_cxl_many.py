@@ -30,6 +30,7 @@ from e2e.support.operator import SYSTEM, OperatorProcess, account_kubeconfig
 NODES, BLADES, REGIONS = 256, 16, 1000
 MOST_DEVICES_WITH_TAINTS = 64  # of a ResourceSlice, where the API allows taints or counters
 PUBLISH_SECONDS, QUIET_SECONDS = 10.0, 60
+PATIENCE_SECONDS = 3000  # no goal: on processors that others use as well the end is late, and must come all the same
 POLL_SECONDS = 3  # asking for a thousand objects all the time takes the processors from those that are measured
 SILENT = {"BALLAST_CXL_NODE_LOST_SECONDS": "7200"}  # nobody reports from these nodes
 ATTACHMENTS = ("ballast.dev", "v1alpha1", "cxlattachments")
@@ -116,7 +117,7 @@ def documents(objects: list[Object]) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(5400)
 def test_a_thousand_regions(park: Park, namespaces: Namespaces, audit: Audit) -> None:
     kube, admin = namespaces.new(), park.admin
     position, started = audit.now(), time.monotonic()
@@ -145,7 +146,7 @@ def test_a_thousand_regions(park: Park, namespaces: Namespaces, audit: Audit) ->
     print(f"writes in {QUIET_SECONDS} s at rest, Leases apart: {len(at_rest)}")
     started = time.monotonic()
     kube.run("delete", "cxlregions", "--all", "--wait=false", seconds=300)
-    eventually(lambda: count(kube) == 0, 1200, lambda: f"{count(kube)} regions are left")
+    eventually(lambda: count(kube) == 0, PATIENCE_SECONDS, lambda: f"{count(kube)} regions are left")
     print(f"all deleted and free, where overwriting takes a second, after {time.monotonic() - started:.0f} s")
     assert at_rest == []
     assert again < 3 * PUBLISH_SECONDS
