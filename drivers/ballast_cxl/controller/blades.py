@@ -197,8 +197,7 @@ class Blades:
                     await self.release.let_go(Held(blade, entry))
                     busy = True
             elif await self._ownerless(entry):
-                if (await self.release.step(entry.uid, retain=entry.retain)).done:
-                    await self.world.quotas.refund(entry.namespace, entry.uid)
+                await self.release.step(entry.uid, retain=entry.retain)
                 busy = True
         return busy
 

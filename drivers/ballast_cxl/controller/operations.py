@@ -135,6 +135,7 @@ async def free(world: World, held: Held) -> bool:
         if memory:
             await _take_apart(world, held, memory.id)
     await world.store.change(name, lambda b: book.freed(b.status, actor, uid))
+    await world.quotas.refund(held.entry.namespace, uid)
     return True
 
 

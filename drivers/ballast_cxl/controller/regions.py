@@ -162,7 +162,7 @@ class Regions:
         uid, failure = region.metadata.uid, None
         await self._drop_claim(key, region)
         try:
-            step = await self.release.steps(uid, retain=retained(region))
+            step = await self.release.step(uid, retain=retained(region))
         except book.Busy as busy:
             return max(SOON_SECONDS, busy.seconds)
         except (FabricError, book.Refused) as error:

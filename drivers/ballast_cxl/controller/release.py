@@ -42,13 +42,6 @@ class Release:
     def __post_init__(self) -> None:
         self.scrubber = Scrubber(self.world)
 
-    async def steps(self, uid: str, *, retain: bool = False) -> Step:
-        """All that can be done now; where it stands then. As `step`."""
-        while True:
-            step = await self.step(uid, retain=retain)
-            if step.done or step.again:
-                return step
-
     async def step(self, uid: str, *, retain: bool = False) -> Step:
         """The next thing to do. retain: keep its bytes, once nobody is connected. Raises what a later try may cure.
 

@@ -44,7 +44,7 @@ class Scrubber:
     async def step(self, held: Held) -> float:
         """The next thing to do, and the seconds after which to look again. Raises Refused when it takes too long."""
         entry = held.entry
-        attachments = self.world.attachments(entry.uid)  # one that we do not know of is refused: its name, or its port
+        attachments = self.world.attachments(entry.uid) or await self.world.attachments_now(entry.uid)
         ours = next((a for a in attachments if a.spec.purpose is Purpose.SCRUB), None)
         if ours is None:
             self._refuse_when_late(held, "no healthy node with a free port overwrites it")
@@ -67,8 +67,9 @@ class Scrubber:
         return PATIENT_SECONDS
 
     async def end(self, held: Held) -> bool:
-        """Let the node go after the work; True when it is cut off, by the ledger, and no CXLAttachment is known."""
-        attachments = self.world.attachments(held.entry.uid)
+        """Let the node go after the work; True when no CXLAttachment of the region is left."""
+        uid = held.entry.uid
+        attachments = self.world.attachments(uid) or await self.world.attachments_now(uid)
         for attachment in attachments:
             if attachment.metadata.deletion_timestamp is None:
                 await self.world.client.delete(CXL_ATTACHMENT, _meta(attachment))

@@ -138,24 +138,19 @@ class World:
         await self._edit(resource, obj, lambda names: [name for name in names if name not in finalizers])
 
     async def _edit(self, resource: Resource, obj: Object, change: Callable[[list[str]], list[str]]) -> None:
-        """Change the list of finalizers by compare-and-swap, since others put theirs there too.
-
-        obj: as last seen; where that is old, it is read again.
-        """
+        """Change the list of finalizers by compare-and-swap, since others put theirs there too."""
         meta = obj["metadata"]
-        for attempt in range(ATTEMPTS + 1):
-            stored = await self.client.get(resource, meta.get("namespace"), meta["name"]) if attempt else obj
+        for attempt in range(1, ATTEMPTS + 1):
+            stored = await self.client.get(resource, meta.get("namespace"), meta["name"])
             if stored is None or stored["metadata"]["uid"] != meta["uid"]:
                 return
             names = stored["metadata"].get("finalizers", [])
             wanted = list(dict.fromkeys(change(names)))
-            if wanted == names and attempt:
-                return
             if wanted == names:
-                continue
-            body = stored | {"metadata": stored["metadata"] | {"finalizers": wanted}}
+                return
+            stored["metadata"]["finalizers"] = wanted
             try:
-                written = await self.client.update(resource, body)
+                written = await self.client.update(resource, stored)
             except ApiError as error:
                 if error.not_found:
                     return

@@ -38,7 +38,6 @@ class Publisher:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _stored: dict[str, Object] | None = None  # slices by name, as we left them
     _listed_at: float = 0.0
-    _owner: Object | None = None  # the DeviceClass, with which the slices go at an uninstall
     _offered: set[str] = field(default_factory=set)
     _granted: dict[str, str] | None = None
     _right: dict[str, tuple[devices.Pool, list[tuple[str, str]]]] = field(default_factory=dict)  # nothing to write then
@@ -72,6 +71,7 @@ class Publisher:
         """Bring slices and grants to what they should be now."""
         stored = await self._slices()
         wanted = self._wanted()
+        owner = await self.world.client.get(DEVICE_CLASS, None, RAW_CLASS) if wanted else None
         by_pool: dict[str, list[Object]] = {}
         for obj in stored.values():
             by_pool.setdefault(obj["spec"]["pool"]["name"], []).append(obj)
@@ -79,17 +79,17 @@ class Publisher:
         for name in by_pool.keys() - wanted.keys():
             await self._do(pools.withdrawn(by_pool[name]))
         for name, pool in wanted.items():
-            await self._bring(pool, by_pool.get(name, []))
+            await self._bring(pool, by_pool.get(name, []), owner)
             self._tell(self._offered | devices.offered_uids([pool]))  # there may be many more pools to write
         self._tell(devices.offered_uids(wanted.values()))
 
-    async def _bring(self, pool: devices.Pool, stored: list[Object]) -> None:
+    async def _bring(self, pool: devices.Pool, stored: list[Object], owner: Object | None) -> None:
         """Bring one pool to what it should be. Most are as they were when nothing was to be done, and comparing them
         device by device again, of a thousand regions at every change of one, took more time than all else."""
         now = (pool, sorted((obj["metadata"]["name"], obj["metadata"]["resourceVersion"]) for obj in stored))
         if self._right.get(pool.name) == now:
             return
-        if writes := pools.writes(pool, stored, self._owner):
+        if writes := pools.writes(pool, stored, owner):
             await self._do(writes)
         else:
             self._right[pool.name] = now
@@ -134,7 +134,6 @@ class Publisher:
         if self._stored is None or self.clock() - self._listed_at >= self.world.settings.publish_seconds:
             listed = await self.world.client.list(RESOURCE_SLICE, fields=f"spec.driver={DRIVER}")
             ours = [obj for obj in listed if not obj["spec"].get("nodeName")]
-            self._owner = await self.world.client.get(DEVICE_CLASS, None, RAW_CLASS)
             self._stored = {obj["metadata"]["name"]: obj for obj in ours}
             self._listed_at = self.clock()
         return self._stored

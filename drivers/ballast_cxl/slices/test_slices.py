@@ -229,13 +229,13 @@ async def test_a_pool_is_compared_anew_only_when_it_or_its_slices_changed(monkey
     monkeypatch.setattr(pools, "writes", writes)
     publisher = Publisher(None)  # type: ignore[arg-type]
     slices = [{"metadata": {"name": "s", "resourceVersion": "1"}}]
-    await publisher._bring(many("a"), slices)
-    await publisher._bring(many("a"), slices)
+    await publisher._bring(many("a"), slices, None)
+    await publisher._bring(many("a"), slices, None)
     assert compared == [1]
-    await publisher._bring(many("a", "b"), slices)
+    await publisher._bring(many("a", "b"), slices, None)
     assert compared == [1, 2], "a device more is not seen"
     slices[0]["metadata"]["resourceVersion"] = "2"
-    await publisher._bring(many("a", "b"), slices)
+    await publisher._bring(many("a", "b"), slices, None)
     assert compared == [1, 2, 2], "what somebody else wrote is not seen"
 
 
