@@ -38,7 +38,7 @@ def gpu_admin(node: GpuNode) -> Kube:
     return admin
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # those of other modules have other images
 def operator(node: GpuNode, gpu_admin: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
     """The operator, with images whose programs are this machine's."""
     environment = {"PYTHONPATH": PROJECT, "HOME": "/tmp", "USER": "ballast", "NUMBA_CACHE_DIR": "/tmp/numba"}

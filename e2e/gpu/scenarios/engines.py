@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ballast_serving import tiny
+from ballast_serving import plugins, tiny
 from ballast_vamp.replay.models import SHAPES
+from e2e.cluster.layout import CHECKOUT
 from e2e.gpu.node import GpuNode
 from e2e.gpu.scenarios.conftest import PROJECT, PYTHON, host_template
 from e2e.support.kube import Kube, Object
@@ -50,6 +51,7 @@ class Served:
 def served(admin: Kube, node: GpuNode, vllm: Path, log: Path) -> Iterator[Served]:
     """Images of the machine's own programs, a namespace and an operator, for as long as the block lasts."""
     environment = {"PYTHONPATH": f"{PROJECT}:{vllm}:{site()}", "USER": "ballast", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    plugins.write(CHECKOUT / "pyproject.toml", site())  # as an image has it
     node.load_host_image(SERVING, [PYTHON, "-m", "ballast_serving"], environment)
     images = {"BALLAST_SERVING_IMAGE": SERVING, "BALLAST_SERVING_GPU_IMAGE": SERVING, "BALLAST_ROUTER_IMAGE": SERVING}
     name = f"s-{secrets.token_hex(3)}"
