@@ -51,7 +51,10 @@ COREFILE = """.:53 {{
 
 # Images hold mount points only; what runs comes from these folders of the machine. /usr as a whole would not do: CDI
 # writes links below /usr/local.
-HOST_FOLDERS = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/include", "/usr/local/cuda-13.0", "/opt/torch")
+HOST_FOLDERS = (
+    *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/include"),
+    *("/usr/local/cuda-13.0", "/opt/torch"),
+)
 _ADD_BRIDGE, _SET_ADDRESS, _SET_NETMASK, _GET_FLAGS, _SET_FLAGS = 0x89A0, 0x8916, 0x891C, 0x8913, 0x8914
 
 
