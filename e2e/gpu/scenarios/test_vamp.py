@@ -42,7 +42,7 @@ def vamp_condition(kube: Kube, name: str, status: str, reason: str) -> Object:
 
     def holds(obj: Object) -> bool:
         found = condition(obj, name)
-        current = obj["status"].get("observedGeneration") == obj["metadata"]["generation"]
+        current = obj.get("status", {}).get("observedGeneration") == obj["metadata"]["generation"]
         return current and (found.get("status"), found.get("reason")) == (status, reason)
 
     return kube.until("moe", "vamp", holds, START_SECONDS + 60, f"{name}={status} ({reason})")
