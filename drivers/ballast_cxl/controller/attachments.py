@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ballast_api.cxlattachment import CXLAttachment, Purpose
-from ballast_api.cxlblade import AttachmentState, ReservationState
+from ballast_api.cxlblade import AttachmentState, LedgerAttachment, ReservationState
 from ballast_cxl.controller import operations
 from ballast_cxl.controller.world import Held, World
 from ballast_cxl.fabric.interface import FabricError, Unreachable
@@ -61,7 +61,7 @@ class Attachments:
         """Connect the node, or say why not. Raises what a later try may cure."""
         spec = attachment.spec
         try:
-            await self.world.add_finalizer(CXL_ATTACHMENT, obj, FABRIC_FINALIZER)
+            obj = await self.world.add_finalizer(CXL_ATTACHMENT, obj, FABRIC_FINALIZER)
             held = held or await self.world.holding_now(spec.region.uid)
             if held is None and spec.purpose is Purpose.SCRUB:  # a leftover of ours
                 await self.world.client.delete(CXL_ATTACHMENT, obj)
@@ -84,16 +84,7 @@ class Attachments:
             raise
         ours = book.port_of(held.entry, spec.node)
         assert ours is not None
-        await self._say(
-            obj,
-            phase="Assigned",
-            generation=ours.generation,
-            blade=held.blade.metadata.name,
-            port=ours.port,
-            memoryId=held.entry.memory_id,
-            serial=link.serial,
-            size=to_text(held.size),
-        )
+        await self._say(obj, phase="Assigned", **_place(held, ours, link.serial))
         return None
 
     def _port(self, held: Held, node: str) -> str:
@@ -118,7 +109,7 @@ class Attachments:
         node, finalizers = attachment.spec.node, obj["metadata"].get("finalizers", [])
         lost = not self.world.nodes.alive(node)
         if NODE_FINALIZER in finalizers and not lost:
-            await self._say(obj, phase="Detaching")
+            await self._say(obj, phase="Detaching", **await self._whereabouts(attachment))
             return PATIENT_SECONDS
         fence = NODE_FINALIZER in finalizers
         uid = attachment.spec.region.uid
@@ -140,6 +131,18 @@ class Attachments:
         await self.world.drop_finalizers(CXL_ATTACHMENT, obj, FABRIC_FINALIZER, *([NODE_FINALIZER] if lost else []))
         return None
 
+    async def _whereabouts(self, attachment: CXLAttachment) -> Object:
+        """Where the device is, if the node has it and the object does not say so any more: the node could not take it
+        down then, and the region would be on its way out for ever. Anybody may have written the status."""
+        node, status = attachment.spec.node, attachment.status
+        if not status.node.device or status.serial:
+            return {}
+        held = await self.world.holding_now(attachment.spec.region.uid)
+        ours = book.port_of(held.entry, node) if held else None
+        if held is None or ours is None or (link := await operations.linked(self.world, held, ours.port)) is None:
+            return {}
+        return _place(held, ours, link.serial)
+
     async def _give_up(self, obj: Object, held: Held, error: Exception) -> bool:
         """Into quarantine with the blocks, when a node could not be cut off for too long; False while there is time."""
         since = parse_time(obj["metadata"]["deletionTimestamp"])
@@ -155,7 +158,11 @@ class Attachments:
         return True
 
     async def _say(self, obj: Object, **status: object) -> None:
-        """Write our part of the status, if it is new; the node's part is the node's."""
+        """Write our part of the status, if it is new; the node's part is the node's.
+
+        What is not written is taken away, so it is for the object as it was read alone: another controller may have
+        said more by now. Raises Busy then.
+        """
         before = {name: value for name, value in obj.get("status", {}).items() if name != "node"}
         # Where the device is stays said until the object goes: the node needs it to take the device down.
         status = {name: before[name] for name in PLACE if name in before} | status
@@ -165,11 +172,25 @@ class Attachments:
         body = {
             "apiVersion": obj["apiVersion"],
             "kind": obj["kind"],
-            "metadata": {"name": meta["name"], "uid": meta["uid"]},
+            "metadata": {name: meta[name] for name in ("name", "uid", "resourceVersion")},
             "status": status,
         }
         try:
             self.world.learn(await self.world.client.apply(body, subresource="status", manager=STATUS_MANAGER))
         except ApiError as error:
-            if not (error.not_found or error.conflict):  # gone meanwhile
+            if error.conflict:
+                raise book.Busy(f"CXLAttachment {meta['name']} is not as it was read any more", 0.0) from error
+            if not error.not_found:  # gone meanwhile
                 raise
+
+
+def _place(held: Held, ours: LedgerAttachment, serial: str | None) -> Object:
+    """What an object says of where the device is: PLACE."""
+    return {
+        "generation": ours.generation,
+        "blade": held.blade.metadata.name,
+        "port": ours.port,
+        "memoryId": held.entry.memory_id,
+        "serial": serial,
+        "size": to_text(held.size),
+    }

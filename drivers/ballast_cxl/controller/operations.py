@@ -150,6 +150,12 @@ async def _take_apart(world: World, held: Held, memory: str) -> None:
         raise Unreachable(f"blade {held.blade.metadata.name} took the end of {memory} and still shows it")
 
 
+async def linked(world: World, held: Held, port: str) -> Link | None:
+    """The region's connection to a port, as the appliance has it."""
+    fabric = await world.fabrics.of(held.blade)
+    return link_of(await fabric.links(), _memory(held), port)
+
+
 async def lost(world: World, held: Held) -> bool:
     """Whether the appliance has the region's memory no more. Its id may mean another one since a power cycle."""
     fabric = await world.fabrics.of(held.blade)

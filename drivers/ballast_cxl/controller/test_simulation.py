@@ -193,6 +193,26 @@ async def test_a_node_is_cut_off_by_a_controller_that_has_not_heard_of_its_conne
     assert (found.ledger()[0].get("attachments", []), found.server.all(CXL_ATTACHMENT.kind)) == ([], [])
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_where_a_device_is_is_said_again_if_the_object_says_so_no_more(tmp_path: Path, seed: int) -> None:
+    """The node needs it to take the device down; anybody who may write a status may have lost it."""
+    found = cluster(tmp_path, seed)
+    made = found.region("kv", "4Mi")
+    await found.converge()
+    ask(found, made, "n1")
+    await found.converge()
+    (attachment,) = found.server.all(CXL_ATTACHMENT.kind)
+    place = {name: value for name, value in attachment["status"].items() if name != "phase"}
+    assert set(place) == {"generation", "blade", "port", "memoryId", "serial", "size"}
+    found.server.put(attachment | {"status": {"phase": "Assigned", "node": {"device": place["serial"]}}})
+    found.server.delete(CXL_REGION, "team-a", "kv")
+    found.server.delete(CXL_ATTACHMENT, None, attachment["metadata"]["name"])
+    await found.converge()
+    told = [obj["status"] for _, obj in found.server.log if obj["kind"] == CXL_ATTACHMENT.kind]
+    assert {"phase": "Detaching", "node": {"device": place["serial"]}} | place in told
+    assert (found.memories(), found.ledger(), found.server.all(CXL_ATTACHMENT.kind)) == ({}, [], [])
+
+
 async def test_a_dead_node_is_fenced_before_its_region_is_overwritten(tmp_path: Path) -> None:
     found = cluster(tmp_path, 3, controllers=1)
     made = found.region("kv", "4Mi")

@@ -25,6 +25,7 @@ from ballast_cxl.emulator.state import BladeState
 from ballast_cxl.fabric.interface import Block, Declined, Inventory, Link, Memory, Unreachable
 from ballast_cxl.fabric.shared import Shared
 from ballast_cxl.names import NODE_FINALIZER
+from ballast_cxl.node.judge import place
 from ballast_cxl.quantity import to_bytes
 from ballast_cxl.resources import CXL_ATTACHMENT, CXL_BLADE, CXL_REGION
 from ballast_operator.cluster.cache import Cache
@@ -299,16 +300,21 @@ class Cluster:
         mine = [a for a in self.server.all(CXL_ATTACHMENT.kind) if a["spec"]["node"] not in self.dead]
         if not mine:
             return
-        found = copy.deepcopy(self.rng.choice(mine))
+        known = self.rng.choice(mine)
+        found = copy.deepcopy(known)
         meta, status = found["metadata"], found.setdefault("status", {})
         if meta.get("deletionTimestamp"):
+            if status.get("node", {}).get("device") and not place(found):
+                return  # as the plugin does: what it does not find it cannot take down, and must not let go
             meta["finalizers"] = [name for name in meta.get("finalizers", []) if name != NODE_FINALIZER]
         elif found["spec"].get("purpose") == "Scrub" and status.get("phase") == "Assigned":
             if NODE_FINALIZER not in meta["finalizers"]:
                 meta["finalizers"].append(NODE_FINALIZER)
             size = to_bytes(status["size"])
-            status["node"] = {"scrub": {"bytes": size, "verified": size, "generation": status["generation"]}}
-        self.server.put(found)
+            scrub = {"bytes": size, "verified": size, "generation": status["generation"]}
+            status["node"] = {"device": status["serial"], "scrub": scrub}
+        if found != known:
+            self.server.put(found)
 
     async def converge(self, steps: int = 60_000) -> int:
         """Let everybody work undisturbed until nothing is left to do; the steps that it took."""

@@ -152,6 +152,8 @@ class SimulatedClient:
             )
         if known is None or meta.get("uid", known["metadata"]["uid"]) != known["metadata"]["uid"]:
             raise ApiError(404, "NotFound", f"{meta['name']} not found")
+        if meta.get("resourceVersion", known["metadata"]["resourceVersion"]) != known["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", f"{meta['name']} has been modified")
         kept = {"node": known["status"]["node"]} if "node" in known.get("status", {}) else {}
         return await self._done(self.server.put(known | {"status": kept | obj["status"]}))
 

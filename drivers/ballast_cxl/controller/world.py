@@ -127,39 +127,41 @@ class World:
             self.learn(obj)
         return _of_region(listed, uid)
 
-    async def add_finalizer(self, resource: Resource, obj: Object, finalizer: str) -> None:
-        """Say that the object must not go before we let it. Nothing if it says so already."""
+    async def add_finalizer(self, resource: Resource, obj: Object, finalizer: str) -> Object:
+        """Say that the object must not go before we let it. The object as it is then, or as given if it says so."""
         if finalizer in obj["metadata"].get("finalizers", []):
-            return
-        await self._edit(resource, obj, lambda names: [*names, finalizer])
+            return obj
+        return await self._edit(resource, obj, lambda names: [*names, finalizer])
 
     async def drop_finalizers(self, resource: Resource, obj: Object, *finalizers: str) -> None:
         """Let the object go."""
         await self._edit(resource, obj, lambda names: [name for name in names if name not in finalizers])
 
-    async def _edit(self, resource: Resource, obj: Object, change: Callable[[list[str]], list[str]]) -> None:
-        """Change the list of finalizers by compare-and-swap, since others put theirs there too."""
-        meta = obj["metadata"]
-        for attempt in range(1, ATTEMPTS + 1):
+    async def _edit(self, resource: Resource, obj: Object, change: Callable[[list[str]], list[str]]) -> Object:
+        """Change the list of finalizers by compare-and-swap, since others put theirs there too. The object as it is
+        then; as given if it is gone."""
+        meta, attempt = obj["metadata"], 0
+        while True:
+            attempt += 1
             stored = await self.client.get(resource, meta.get("namespace"), meta["name"])
             if stored is None or stored["metadata"]["uid"] != meta["uid"]:
-                return
+                return obj
             names = stored["metadata"].get("finalizers", [])
             wanted = list(dict.fromkeys(change(names)))
             if wanted == names:
-                return
+                return stored
             stored["metadata"]["finalizers"] = wanted
             try:
                 written = await self.client.update(resource, stored)
             except ApiError as error:
                 if error.not_found:
-                    return
+                    return obj
                 if not error.conflict or attempt == ATTEMPTS:
                     raise
                 continue
             if wanted or not stored["metadata"].get("deletionTimestamp"):
                 self.learn(written)
-            return
+            return written
 
 
 def _holding(blades: list[CXLBlade], uid: str) -> Held | None:
