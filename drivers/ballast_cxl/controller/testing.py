@@ -302,7 +302,7 @@ class Cluster:
             return
         known = self.rng.choice(mine)
         found = copy.deepcopy(known)
-        meta, status = found["metadata"], found.setdefault("status", {})
+        meta, status = found["metadata"], found.get("status", {})
         if meta.get("deletionTimestamp"):
             if status.get("node", {}).get("device") and not place(found):
                 return  # as the plugin does: what it does not find it cannot take down, and must not let go
