@@ -9,6 +9,7 @@ from ballast_operator.cli.render import render
 from ballast_operator.settings import Settings
 from e2e.support import foreign
 from e2e.support.kube import Kube, Object, condition
+from e2e.support.operator import SYSTEM
 from e2e.support.serving import moe
 
 pytestmark = pytest.mark.e2e
@@ -44,6 +45,12 @@ def everything(name: str = "tiny") -> Object:
     )
 
 
+def restarts(admin: Kube) -> dict[str, int]:
+    """How often the kubelet has started each of the operator's pods again."""
+    found = admin.inside(SYSTEM).list("pods", "app.kubernetes.io/name=ballast-operator")
+    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in found}
+
+
 def test_their_own_schemas_take_what_is_rendered(kinds: None, kube: Kube) -> None:
     obj = everything()
     obj["metadata"]["namespace"] = kube.namespace
@@ -60,6 +67,7 @@ def test_their_own_schemas_take_what_is_rendered(kinds: None, kube: Kube) -> Non
 
 @pytest.mark.timeout(400)
 def test_the_operator_finds_kinds_that_come_and_go(kube: Kube, admin: Kube) -> None:
+    before = restarts(admin)
     kube.apply(everything())
     found = kube.until("moe", "tiny", lambda o: condition(o, "Ready").get("reason") == "DependencyMissing", 60)
     assert "needs the kind LeaderWorkerSet" in condition(found, "Ready")["message"]
@@ -73,3 +81,4 @@ def test_the_operator_finds_kinds_that_come_and_go(kube: Kube, admin: Kube) -> N
     finally:
         foreign.remove(admin)
     kube.until("moe", "tiny", lambda o: condition(o, "Ready").get("reason") == "DependencyMissing", 150)
+    assert restarts(admin) == before, "the kubelet counts the end of a container as a crash, and makes it wait"

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import sys
 
 from ballast_operator import logs
@@ -26,7 +27,9 @@ def _run(_: argparse.Namespace) -> int:
 
     logs.configure()
     settings = Settings.from_environment()
-    asyncio.run(run(kinds, settings))
+    if asyncio.run(run(kinds, settings)):
+        # In this very process: to end would count as a crash, and after a few of them the kubelet makes us wait.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return 0
 
 

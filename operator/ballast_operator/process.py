@@ -188,17 +188,21 @@ class Process:
 _EXPECTED = (ApiError, ChildConflict, aiohttp.ClientError, TimeoutError, OSError)
 
 
-async def run(make: MakeKinds, settings: Settings) -> None:
-    """Connect and run. Raises NoCredentials without credentials."""
+async def run(make: MakeKinds, settings: Settings) -> bool:
+    """Connect and run; whether to start anew, since kinds of other projects came or went: watches are set up once.
+
+    Raises NoCredentials without credentials.
+    """
     client = await Client.connect()
     present = await served_soon(client)
     kinds = make(settings, present)
     core = Reconciler(kinds, client, Cache())
     process = Process(core, of_kinds(kinds), settings, client)
     looking = asyncio.create_task(until_changed(client, present))
-    looking.add_done_callback(lambda _: process.stop())  # watches are set up once: the process starts anew
+    looking.add_done_callback(lambda _: process.stop())
     try:
         await process.run()
+        return looking.done()
     finally:
         looking.cancel()
         await core.prober.close()
