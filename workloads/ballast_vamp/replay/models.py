@@ -32,9 +32,31 @@ _QWEN3_MOE: dict[str, Any] = {
     "eos_token_id": 2,
     "initializer_range": 0.02,
 }
+# Qwen/Qwen3-Next-80B-A3B-Instruct's config.json: three layers of four have a state of fixed size instead of a cache.
+_QWEN3_NEXT: dict[str, Any] = {
+    **_QWEN3_MOE,
+    "architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next",
+    "intermediate_size": 5120,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25},
+    "full_attention_interval": 4,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_value_head_dim": 128,
+    "num_experts": 512,
+    "num_experts_per_tok": 10,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+}
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": tiny.CONFIG,
     "qwen3-30b-a3b": _QWEN3_MOE | {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768},
+    "qwen3-next-80b-a3b": _QWEN3_NEXT,
     # The experts of Qwen3-Next-80B-A3B (512, top 10) under Qwen3's attention, which every version here serves.
     "qwen3-512e": _QWEN3_MOE | {"num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512},
 }

@@ -207,7 +207,7 @@ def test_a_token_takes_the_keys_and_values_of_every_layer_that_attends() -> None
     qwen = models.SHAPES["qwen3-30b-a3b"]
     assert models.kv_bytes_per_token(qwen, 1, 2) == 96 * 1024
     assert models.kv_bytes_per_token(qwen, 8, 1) == 2 * 48 * 1 * 128
-    hybrid = {"num_hidden_layers": 48, "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4}
+    hybrid = models.SHAPES["qwen3-next-80b-a3b"]
     assert models.kv_bytes_per_token(hybrid, 2, 2) == 12 * 1024
     kinds = ["linear_attention"] * 3 + ["full_attention"]
     assert models.kv_bytes_per_token(hybrid | {"num_hidden_layers": 4, "layer_types": kinds}, 1, 2) == 2 * 2 * 256 * 2
