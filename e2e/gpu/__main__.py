@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
             "XDG_CACHE_HOME": str(options.home / "cache"),
             "PATH": f"{options.home / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
-        return subprocess.run([sys.executable, "-m", "e2e.gpu", *sys.argv[1:]], env=environment, check=False).returncode
+        os.execve(sys.executable, [sys.executable, "-m", "e2e.gpu", *sys.argv[1:]], environment)
     from e2e.gpu.node import GpuNode
 
     node = GpuNode(options.home / "node")

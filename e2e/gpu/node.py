@@ -111,7 +111,11 @@ class GpuNode:
         self.load(archive.Image(name, entrypoint, NOBODY, variables), root)
 
     def down(self) -> None:
-        """End every daemon; pods go with their shims."""
+        """End every pod, which would otherwise go on with its GPU, and every daemon."""
+        self.daemons.stop(["kubelet"])
+        ctr: list[shell.Arg] = [build.path(CTR), "--address", SOCKET, "--namespace", "k8s.io", "tasks"]
+        if tasks := shell.attempt(*ctr, "ls", "--quiet").stdout.split():
+            shell.attempt(*ctr, "delete", "--force", *tasks)
         self.daemons.stop(sorted(path.name for path in self.layout.pids.iterdir()))
 
     def _containerd(self) -> None:
