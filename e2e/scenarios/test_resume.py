@@ -42,6 +42,15 @@ def result(kube: Kube, name: str) -> str:
     return text
 
 
+def resumed_at(kube: Kube, name: str) -> int:
+    """Iteration at which the newest pod of a solve went on, in its own words; 0 if it began anew."""
+    pods = kube.list("pods", f"ballast.dev/owner-name={name}")
+    newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    said = kube.run("logs", newest["metadata"]["name"])
+    found = re.search(r"^resuming at iteration (\d+)$", said, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def evict(kube: Kube, pod: str) -> None:
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": kube.namespace}}
     path = f"/api/v1/namespaces/{kube.namespace}/pods/{pod}/eviction"
@@ -61,6 +70,7 @@ def test_an_interrupted_solve_ends_with_the_strategy_of_an_uninterrupted_one(kub
         done = kube.until("cfr", name, lambda o: is_true("Complete")(o) or is_true("Failed")(o), 240)
         assert is_true("Complete")(done), condition(done, "Failed")
         assert done["status"]["iteration"] == ITERATIONS
+    assert before < resumed_at(kube, "evicted") < ITERATIONS
     assert result(kube, "whole") == result(kube, "evicted")
 
 
@@ -82,6 +92,7 @@ def test_a_deleted_pod_counts_once_and_its_successor_goes_on(kube: Kube) -> None
     running_pod(kube, "leduc", after=before)
     done = kube.until("cfr", "leduc", lambda o: is_true("Complete")(o) or is_true("Failed")(o), 240)
     assert is_true("Complete")(done), condition(done, "Failed")
+    assert before <= resumed_at(kube, "leduc") < ITERATIONS
 
 
 @pytest.mark.e2e
@@ -112,6 +123,7 @@ def test_suspend_and_resume_keep_the_iterations(kube: Kube) -> None:
     assert iteration(kube, "leduc") == kept
     kube.patch("cfr", "leduc", {"spec": {"suspend": False}})
     done = kube.until("cfr", "leduc", is_true("Complete"), 240)
+    assert resumed_at(kube, "leduc") == kept
     assert done["status"]["iteration"] == ITERATIONS
 
 

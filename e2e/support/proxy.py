@@ -11,6 +11,7 @@ import random
 import ssl
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -46,29 +47,28 @@ class Proxy:
 
     def __enter__(self) -> "Proxy":
         self._random = random.Random(self.faults.seed)
-        self._loop = asyncio.new_event_loop()
         started = threading.Event()
-        self._thread = threading.Thread(target=self._serve, args=(started,), daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), daemon=True)
         self._thread.start()
         assert started.wait(20), "the proxy did not start"
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(20)
+        assert not self._thread.is_alive(), "the proxy did not end"
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def _serve(self, started: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        runner = self._loop.run_until_complete(self._start())
+    async def _serve(self, started: threading.Event) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        runner = await self._start()
         started.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.run_until_complete(self._session.close())
-        self._loop.close()
+        await self._over.wait()
+        await runner.cleanup()
+        await self._session.close()
 
     async def _start(self) -> web.AppRunner:
         cluster = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]
@@ -114,11 +114,12 @@ class Proxy:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         plural = request.path.rsplit("/", 1)[-1]
-        async for line in self._events(upstream, plural):
-            if self._happens(self.faults.cut, "cut"):
-                await response.write(line[: len(line) // 2])
-                break
-            await response.write(line)
+        with suppress(aiohttp.ClientConnectionResetError):  # the client has gone: it watches anew, or has ended
+            async for line in self._events(upstream, plural):
+                if self._happens(self.faults.cut, "cut"):
+                    await response.write(line[: len(line) // 2])
+                    break
+                await response.write(line)
         return response
 
     async def _events(self, upstream: aiohttp.ClientResponse, plural: str) -> AsyncIterator[bytes]:

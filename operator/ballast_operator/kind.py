@@ -37,18 +37,28 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Need:
-    """An object of the user's that a child will use, and the field that names it; key: an entry it must have."""
+    """An object of the user's that a child will use, and the field that names it; key: an entry it must have.
+
+    there: the object was found, so that only its entry is missing."""
 
     resource: Resource
     name: str
     field: str
     key: str | None = None
+    there: bool = False
 
     def met_by(self, found: Object | None) -> bool:
         """Whether the object is there, with its entry."""
         if found is None:
             return False
         return self.key is None or self.key in (found.get("data") or {}) or self.key in (found.get("binaryData") or {})
+
+    def missing_from(self, namespace: str) -> str:
+        """What is not there, and what to do about it, for a status: a sentence without its end."""
+        lack = "does not exist; create it" + (f" with key {self.key}" if self.key else "")
+        if self.there:
+            lack = f"has no key {self.key}; add it"
+        return f"{self.resource.kind} {namespace}/{self.name}, named by {self.field}, {lack}"
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ import logging
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any
 
 from ballast_operator.objects import Key
 
+log = logging.getLogger(__name__)
 current: ContextVar[Key | None] = ContextVar("current", default=None)
 
 
@@ -30,8 +32,13 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: str = "INFO") -> None:
-    """Send everything to standard error in this form; the watch library only when it warns."""
+    """Send everything to standard error in this form, what ends the process too; kopf only when it warns."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel("WARNING")
+    sys.excepthook = _ended
+
+
+def _ended(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    log.critical("the process ends: %s: %s", kind.__name__, error, exc_info=(kind, error, at))

@@ -7,7 +7,7 @@ twice, or half.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -140,11 +140,12 @@ class Reconciler:
 
     async def _missing(self, kind: Kind[Any], key: Key, model: Any, children: Children) -> list[Need]:
         """Needs that the server, asked just now, has nothing for; no watch shows us the user's own objects."""
-        return [
-            need
-            for need in kind.needs(model, children)
-            if not need.met_by(await self.client.get(need.resource, key.namespace, need.name))
-        ]
+        missing = []
+        for need in kind.needs(model, children):
+            found = await self.client.get(need.resource, key.namespace, need.name)
+            if not need.met_by(found):
+                missing.append(replace(need, there=found is not None))
+        return missing
 
     async def _complaint(self, child: Object | None) -> str | None:
         """What Events say of a child that does not go on; of one that is not ours, and so not watched, by its name."""

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -32,6 +34,20 @@ def test_a_log_line_is_json_with_the_key_of_the_object_at_hand() -> None:
         "team-a",
         "leduc",
     )
+
+
+def test_what_ends_the_process_is_one_line_of_json_too() -> None:
+    script = (
+        "from ballast_operator import logs; logs.configure(); raise ExceptionGroup('work', [ValueError('half a line')])"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    (entry,) = (json.loads(line) for line in ended.stderr.splitlines())
+    assert (entry["level"], entry["message"]) == (
+        "critical",
+        "the process ends: ExceptionGroup: work (1 sub-exception)",
+    )
+    assert "ValueError: half a line" in entry["exception"]
 
 
 async def test_health_fails_when_a_key_waits_or_is_held_too_long() -> None:

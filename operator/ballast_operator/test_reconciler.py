@@ -1,5 +1,7 @@
 """What the loop does when the world moves while it looks, and what it takes from Events."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,21 +11,27 @@ from ballast_operator.cluster.apply import Applier
 from ballast_operator.cluster.cache import Cache
 from ballast_operator.cluster.client import Client
 from ballast_operator.cluster.errors import ChildConflict
-from ballast_operator.kind import Kind, Observation, Situation
+from ballast_operator.kind import Kind, Need, Observation, Situation
 from ballast_operator.kinds import MOE_SERVING
 from ballast_operator.objects import Key, Object
 from ballast_operator.reconciler import Reconciler, complaint
+from ballast_operator.resources import CONFIG_MAP
 from ballast_operator.testing import UID
 from ballast_operator.testing_serving import child, serving_object
 
 KEY = Key("MoEServing", "team-a", "qwen")
+NEED = Need(CONFIG_MAP, "profile", "vamp.profileConfigMapRef", "hot")
 
 
 class Server:
-    """Takes what is written to /scale."""
+    """Takes what is written to /scale, and has one object of the user's, or none."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Object | None = None) -> None:
         self.scaled: list[int] = []
+        self.found = found
+
+    async def get(self, _resource: object, _namespace: str, _name: str) -> Object | None:
+        return self.found
 
     async def scale(self, _resource: object, _obj: Object, replicas: int) -> None:
         self.scaled.append(replicas)
@@ -41,6 +49,24 @@ def changed(generation: int) -> Object:
     return obj
 
 
+def kind(
+    observe: Callable[[Situation[MoEServing]], Observation], needs: Sequence[Need] = ()
+) -> dict[str, Kind[MoEServing]]:
+    """A kind that has no children."""
+    made: Kind[MoEServing] = Kind(
+        resource=MOE_SERVING,
+        model=MoEServing,
+        children=(),
+        removable=(),
+        desired=lambda _model, _children: None,
+        observe=observe,
+        needs=lambda _model, _children: list(needs),
+        silent=lambda _children: None,
+        probe=lambda _children: None,
+    )
+    return {KEY.kind: made}
+
+
 @pytest.mark.parametrize(("meanwhile", "written"), [(1, [3]), (2, [])])
 async def test_replicas_that_were_decided_for_an_earlier_spec_are_not_written(
     meanwhile: int, written: list[int]
@@ -52,20 +78,29 @@ async def test_replicas_that_were_decided_for_an_earlier_spec_are_not_written(
         cache.put(changed(meanwhile))  # as the watch does, at any time
         return Observation({}, replicas=3, remember=f"of {situation.generation}")
 
-    kind: Kind[MoEServing] = Kind(
-        resource=MOE_SERVING,
-        model=MoEServing,
-        children=(),
-        removable=(),
-        desired=lambda _model, _children: None,
-        observe=observe,
-        needs=lambda _model, _children: [],
-        silent=lambda _children: None,
-        probe=lambda _children: None,
-    )
-    reconciler = Reconciler({KEY.kind: kind}, client(server), cache)
-    await reconciler.reconcile(KEY)
+    await Reconciler(kind(observe), client(server), cache).reconcile(KEY)
     assert server.scaled == written
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [
+        (None, [replace(NEED, there=False)]),
+        ({"data": {"another": "1"}}, [replace(NEED, there=True)]),
+        ({"data": {"hot": "1"}}, []),
+        ({"binaryData": {"hot": "MQ=="}}, []),
+    ],
+)
+async def test_a_need_tells_a_missing_object_from_a_missing_entry(found: Object | None, missing: list[Need]) -> None:
+    cache, seen = Cache(), list[Need]()
+    cache.put(changed(1))
+
+    def observe(situation: Situation[MoEServing]) -> Observation:
+        seen.extend(situation.missing)
+        return Observation({})
+
+    await Reconciler(kind(observe, [NEED]), client(Server(found)), cache).reconcile(KEY)
+    assert seen == missing
 
 
 async def test_a_child_of_a_deleted_namesake_is_waited_for() -> None:

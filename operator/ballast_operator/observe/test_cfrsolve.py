@@ -54,7 +54,13 @@ EVICTED = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByE
             situation(missing=[Need(CONFIG_MAP, "games", "game.configMapKeyRef", "kuhn.efg")]),
             "False",
             "DependencyMissing",
-            "ConfigMap team-a/games, named by game.configMapKeyRef, has no key kuhn.efg; create it",
+            "ConfigMap team-a/games, named by game.configMapKeyRef, does not exist; create it with key kuhn.efg and the",
+        ),
+        (
+            situation(missing=[Need(CONFIG_MAP, "games", "game.configMapKeyRef", "kuhn.efg", there=True)]),
+            "False",
+            "DependencyMissing",
+            "ConfigMap team-a/games, named by game.configMapKeyRef, has no key kuhn.efg; add it and the solve starts",
         ),
         (situation(None, pod("Running")), "True", "WaitingForPods", "pod leduc-solve-x of an earlier Job"),
         (situation(None, job(), BAD_CLAIM), "False", "NoDefaultStorageClass", "no default one; mark one as default"),
@@ -254,6 +260,19 @@ def test_suspended_is_true_only_when_nothing_runs() -> None:
     resumed = observe(situation(solve(), job(), previous=done.status))
     assert condition(resumed, "Suspended")["status"] == "False"
     assert resumed.status["iteration"] == 77
+
+
+def test_a_suspended_solve_keeps_the_iteration_of_its_checkpoint_although_its_pod_goes_before_its_job() -> None:
+    asked, going = solve(suspend=True), job()
+    said = '{"reason":"Terminated","message":"checkpoint written at iteration 77","iteration":77}'
+    old, last = pod("Failed", name="a", exit_code=143, said=said.replace("77", "33")), pod("Running", name="b")
+    running = observe(situation(asked, going, old, last, previous={"iteration": 60}))
+    assert running.status["iteration"] == 60
+    ended = pod("Failed", name="b", exit_code=143, said=said, deleted=True)
+    ending = observe(situation(asked, going, old, ended, previous=running.status))
+    assert (ending.status["phase"], ending.status["iteration"]) == ("Suspending", 77)
+    gone = observe(situation(asked, previous=ending.status))
+    assert (gone.status["phase"], gone.status["iteration"]) == ("Suspended", 77)
 
 
 def test_an_end_never_leaves() -> None:

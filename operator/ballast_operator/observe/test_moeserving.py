@@ -13,7 +13,7 @@ from ballast_operator.kind import Children, Need, Observation, Situation, Troubl
 from ballast_operator.objects import Object
 from ballast_operator.observe import moeserving
 from ballast_operator.observe.moeserving import needs, probes, silent, vllm
-from ballast_operator.resources import PERSISTENT_VOLUME_CLAIM
+from ballast_operator.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM
 from ballast_operator.testing import NOW
 from ballast_operator.testing_serving import (
     INSTALLATION,
@@ -109,6 +109,12 @@ def failing(said: str = "", **ended: Any) -> Object:
             "False",
             "DependencyMissing",
             "PersistentVolumeClaim team-a/m, named by model.persistentVolumeClaim, does not exist; create it",
+        ),
+        (
+            situation(serving(), missing=[Need(CONFIG_MAP, "hot", "vamp.profileConfigMapRef", "q.json", there=True)]),
+            "False",
+            "DependencyMissing",
+            "ConfigMap team-a/hot, named by vamp.profileConfigMapRef, has no key q.json; add it",
         ),
         (
             situation(

@@ -35,10 +35,8 @@ def needs_are_met(view: View) -> Blocked | None:
     """Objects of the user's that the spec names and that are not there."""
     if not view.missing:
         return None
-    need = view.missing[0]
-    what = f"{need.resource.kind} {view.solve.metadata.namespace}/{need.name}"
-    lack = f"has no key {need.key}" if need.key else "does not exist"
-    return Blocked(Reason.DEPENDENCY_MISSING, f"{what}, named by {need.field}, {lack}; create it and the solve starts")
+    lack = view.missing[0].missing_from(view.solve.metadata.namespace)
+    return Blocked(Reason.DEPENDENCY_MISSING, f"{lack} and the solve starts")
 
 
 def earlier_pods_are_gone(view: View) -> Blocked | None:

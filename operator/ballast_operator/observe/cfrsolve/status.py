@@ -64,7 +64,9 @@ def _suspended(situation: Situation[CFRSolve], view: View) -> Observation:
             Answer(Type.PROGRESSING, False, Reason.SUSPENDING, message),
             Answer(Type.SUSPENDED, False, Reason.SUSPENDING, message),
         ]
-        return _store(situation, {"phase": "Suspending"}, answers, LOOK_AGAIN_SECONDS)
+        # the Job goes after its pods, so this is the last look at what the pod said
+        last_words = _checkpointed(view) if view.running is None else {}
+        return _store(situation, {"phase": "Suspending"} | last_words, answers, LOOK_AGAIN_SECONDS)
     message = "suspend is true; set it to false to go on from the checkpoint"
     if view.trouble:
         message = f"{message}; {view.trouble.message}"

@@ -59,9 +59,8 @@ def needs_are_met(view: View) -> Blocked | None:
     """Objects of the user's that the spec names and that are not there."""
     if not view.situation.missing:
         return None
-    need = view.situation.missing[0]
-    what = f"{need.resource.kind} {view.serving.metadata.namespace}/{need.name}"
-    return Blocked(Reason.DEPENDENCY_MISSING, f"{what}, named by {need.field}, does not exist; create it")
+    lack = view.situation.missing[0].missing_from(view.serving.metadata.namespace)
+    return Blocked(Reason.DEPENDENCY_MISSING, lack)
 
 
 def volume_is_bound(view: View) -> Blocked | None:
