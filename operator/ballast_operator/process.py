@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from itertools import chain, repeat
 from time import monotonic
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 EXIT_LOST = 70
 PATIENCE_SECONDS = 2
+SETTLING_SECONDS = (5.0, 25.0)  # what went between the first list and the watches' own is told by no watch
 REFUSED_BACKOFF = 30.0  # seconds: nothing tells us that a quota was raised, and autoscalers must go on meanwhile
 
 MakeKinds = Callable[[Settings, Collection[Resource]], Mapping[str, Kind[Any]]]
@@ -154,8 +156,8 @@ class Process:
             self.queue.add(key)
 
     async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.resync_seconds)
+        for pause in chain(SETTLING_SECONDS, repeat(self.settings.resync_seconds)):
+            await asyncio.sleep(pause)
             try:
                 await self._list()
             except (ApiError, aiohttp.ClientError, TimeoutError) as error:

@@ -191,6 +191,8 @@ async def test_a_node_is_cut_off_by_a_controller_that_has_not_heard_of_its_conne
     work.result()
     assert found.appliance.blades["b0"].state.connections == {}
     assert (found.ledger()[0].get("attachments", []), found.server.all(CXL_ATTACHMENT.kind)) == ([], [])
+    assert second.world.cache.all(CXL_ATTACHMENT) == [], "a watch that has just begun would not tell that it is gone"
+    assert own_key(made)[0] in second.queue.ready, "who waits for that is not woken"
 
 
 @pytest.mark.parametrize("seed", range(3))

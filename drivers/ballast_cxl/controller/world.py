@@ -71,8 +71,11 @@ class World:
         """Take in what the API server answered, and have those looked after whom it concerns: the watch will not, since
         it tells us nothing new then."""
         if self.cache.put(obj):
-            for key in self.concerned(obj):
-                self.queue.add(key)
+            self._tell(obj)
+
+    def _tell(self, obj: Object) -> None:
+        for key in self.concerned(obj):
+            self.queue.add(key)
 
     def actor(self) -> book.Actor:
         """This process, now."""
@@ -161,6 +164,8 @@ class World:
                 continue
             if wanted or not stored["metadata"].get("deletionTimestamp"):
                 self.learn(written)
+            elif self.cache.drop(written):  # gone by that, which a watch that has just begun would not tell
+                self._tell(written)
             return written
 
 

@@ -5,11 +5,14 @@ that could harm (making a second writer, taking over an object) the reconciler a
 by a full list now and then, takes out what a watch forgot to mention.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from ballast_operator.objects import Identity, Key, Object, fingerprint, identity, owner_key
 from ballast_operator.resources import Resource
+
+_UNKNOWN = 2**63
+MOST_GONE = 10_000  # deleted objects whose late news is known to be late
 
 
 @dataclass
@@ -19,12 +22,16 @@ class Cache:
     _objects: dict[Identity, Object] = field(default_factory=dict)
     _children: dict[Key, set[Identity]] = field(default_factory=dict)
     _kinds: dict[tuple[str, str], dict[Identity, None]] = field(default_factory=dict)
+    _gone: dict[str, int] = field(default_factory=dict)  # versions of deletions, by uid
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def put(self, obj: Object) -> bool:
-        """Remember an object; True if it tells something new. An older version than the one known is not news."""
+        """Remember an object; True if it tells something new. An older version than the one known, or than its
+        deletion, is not news: answers and watch events overtake one another."""
+        if _version(obj) <= self._gone.get(obj["metadata"].get("uid", ""), -1):
+            return False
         known = self._objects.get(identity(obj))
         if known is not None:
             if known["metadata"].get("uid") == obj["metadata"].get("uid") and _version(obj) <= _version(known):
@@ -39,23 +46,29 @@ class Cache:
 
     def drop(self, obj: Object) -> bool:
         """Forget an object that is gone; not a younger namesake of it. True if it was known."""
+        if (uid := obj["metadata"].get("uid")) and (version := _version(obj)) < _UNKNOWN:
+            self._gone[uid] = version
+            if len(self._gone) > MOST_GONE:
+                del self._gone[next(iter(self._gone))]
         known = self._objects.get(identity(obj))
         if known is None or known["metadata"].get("uid") != obj["metadata"].get("uid"):
             return False
         self._forget(known)
         return True
 
-    def replace(self, resource: Resource, namespace: str | None, listed: Iterable[Object]) -> list[Object]:
-        """Make the cache agree with a full list of one resource; returns what changed by it, missing ones included."""
+    def replace(self, before: Collection[Object], listed: Iterable[Object]) -> list[Object]:
+        """Make the cache agree with a full list; returns what changed by it, missing ones included.
+
+        before: what was known when the list was asked for. What came since is younger than the list and stays.
+        """
         current = {identity(obj): obj for obj in listed}
         changed = [obj for obj in current.values() if self.put(obj)]
-        for known in [
-            obj
-            for obj in self.all(resource)
-            if (namespace is None or identity(obj).namespace == namespace) and identity(obj) not in current
-        ]:
-            self._forget(known)
-            changed.append(known)
+        for known in before:
+            now = self._objects.get(identity(known))
+            same = now is not None and now["metadata"].get("uid") == known["metadata"].get("uid")
+            if same and identity(known) not in current:
+                self._forget(known)
+                changed.append(known)
         return changed
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -83,7 +96,7 @@ class Cache:
 def _version(obj: Object) -> int:
     """Resource versions of one resource are ordered numbers (KEP-5504); anything else counts as new."""
     text = str(obj["metadata"].get("resourceVersion", ""))
-    return int(text) if text.isdigit() else 2**63
+    return int(text) if text.isdigit() else _UNKNOWN
 
 
 def _lean(obj: Object) -> Object:
