@@ -1,6 +1,7 @@
 """The API server's audit log: who asked what, and what the answer was."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ class Audit:
     def since(self, position: int) -> Iterator[dict[str, Any]]:
         """Requests that were answered since then; a watch counts from its start, since it may never end."""
         with self.path.open() as file:
+            assert file.seek(0, os.SEEK_END) >= position, f"{self.path} was begun anew meanwhile; run the test again"
             file.seek(position)
             for line in file:
                 if not line.endswith("\n"):
