@@ -204,6 +204,8 @@ async def run(make: MakeKinds, settings: Settings) -> bool:
     looking.add_done_callback(lambda _: process.stop())
     try:
         await process.run()
+        if looking.done():
+            looking.result()  # raises what it ended by, if that was no change
         return looking.done()
     finally:
         looking.cancel()
